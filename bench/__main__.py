@@ -1,0 +1,26 @@
+"""`./test bench` lists the benchmarks, `./test bench NAME [--json]` runs one."""
+import importlib
+import json
+import pkgutil
+import sys
+
+import bench
+from bench.figures import Report
+
+
+def main(arguments: list[str]) -> int:
+    names = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if module.name not in ("__main__", "figures", "server"))
+    wanted = [word for word in arguments if not word.startswith("-")]
+    if not wanted:
+        for name in names:
+            print(f"{name:<14} {(importlib.import_module(f'bench.{name}').__doc__ or '').splitlines()[0]}")
+        return 0
+    if wanted[0] not in names:
+        print(f"no benchmark {wanted[0]!r}; there are: {', '.join(names)}", file=sys.stderr)
+        return 2
+    report: Report = importlib.import_module(f"bench.{wanted[0]}").measure()
+    print(json.dumps(report.plain()) if "--json" in arguments else report.words())
+    return 0
+
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,4 @@
+"""`python -m gpufairy` is `fairy`."""
+from gpufairy.cli.entry import run
+
+run()

@@ -1,0 +1,67 @@
+"""The API as one application: routes, the guard before them, errors as problems."""
+import html
+from typing import Any
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from gpufairy import __version__
+from gpufairy.api import cluster, health, people, sessions
+from gpufairy.api.context import Context
+from gpufairy.api.door import BodyLimit, guard
+from gpufairy.api.policy import API
+from gpufairy.api.problems import on_fairy_error, on_fault, on_http_error, problem
+from gpufairy.core.amounts import shown
+from gpufairy.core.errors import FairyError
+
+
+def make_app(context: Context) -> FastAPI:
+    app = FastAPI(
+        title="gpufairy", version=__version__, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False,
+        dependencies=[Depends(guard(context.house.registry))],
+    )  # fmt: skip
+    app.include_router(health.routes(context))
+    for part in (sessions, cluster, people):
+        app.include_router(part.routes(context))
+    add_docs(app)
+    app.add_exception_handler(FairyError, on_fairy_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_bad_query)
+    app.add_exception_handler(Exception, on_fault)
+    app.add_middleware(BodyLimit)
+    return app
+
+
+async def on_bad_query(request: Request, error: Exception) -> Response:
+    """A path or query parameter that is not what it should be."""
+    assert isinstance(error, RequestValidationError)
+    fault = error.errors()[0]
+    found = shown(str(fault.get("input")))
+    return problem(400, "Not understood", f"{fault['loc'][-1]}: {fault['msg'].lower()}, found {found}", "See /docs for what it takes.")
+
+
+def add_docs(app: FastAPI) -> None:
+    @app.get(f"{API}/openapi.json", include_in_schema=False)
+    async def openapi() -> dict[str, Any]:
+        return app.openapi()
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        """All routes on one page, readable without a script."""
+        rows = [
+            ROW.format(method=method.upper(), path=html.escape(path), what=html.escape(route.get("description", "")))
+            for path, methods in app.openapi()["paths"].items()
+            for method, route in methods.items()
+        ]
+        return HTMLResponse(DOCS.format(version=__version__, rows="\n".join(rows), api=API))
+
+
+ROW = "<tr><td><b>{method}</b></td><td><code>{path}</code></td><td>{what}</td></tr>"
+DOCS = """<!doctype html><html lang="en"><meta charset="utf-8"><title>gpufairy API</title>
+<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}}
+td{{padding:.3rem .8rem;vertical-align:top}}</style>
+<h1>gpufairy {version}: the API</h1><p>Send <code>Authorization: Bearer TOKEN</code>. Errors are <code>application/problem+json</code>.
+The same for machines: <a href="{api}/openapi.json">openapi.json</a>.</p><table>{rows}</table></html>"""

@@ -1,0 +1,113 @@
+"""Routes of what there is: nodes, GPUs, the line of those who wait, and what happened."""
+from typing import Any
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from gpufairy.api.context import Context
+from gpufairy.api.door import caller_of, json_body
+from gpufairy.api.find import may_see, wait_of
+from gpufairy.api.follow import event_stream
+from gpufairy.api.policy import API
+from gpufairy.api.shapes import event_shape, moment, node_shape, number
+from gpufairy.core.errors import BadInput, NoSuchThing
+from gpufairy.core.names import nearest
+from gpufairy.core.share import PARTS
+from gpufairy.wire.people import DrainBody
+from gpufairy.wire.read import read
+
+
+def routes(context: Context) -> APIRouter:
+    house, router = context.house, APIRouter(prefix=API, tags=["cluster"])
+
+    async def node_shapes() -> list[dict[str, Any]]:
+        readings, cluster = await context.gpu_readings(), house.cluster()
+        rooms, holders = cluster.rooms(), holders_by_gpu(context)
+        return [node_shape(node, rooms[node.name], holders, readings) for node in cluster.nodes]
+
+    @router.get("/nodes")
+    async def nodes() -> dict[str, Any]:
+        """Every node: its state, what it has, what is free, who holds what."""
+        return {"items": await node_shapes(), "next": None}
+
+    @router.get("/gpus")
+    async def gpus() -> dict[str, Any]:
+        """Every GPU: its kind, how it is cut, who holds it, what is free, how hard it works (null: not known)."""
+        return {"items": [{"node": node["name"], **gpu} for node in await node_shapes() for gpu in node["gpus"]], "next": None}
+
+    @router.post("/nodes/{name}/drain")
+    async def drain(request: Request, name: str) -> JSONResponse:
+        """Let what runs there go on, and start nothing new."""
+        body = read(DrainBody, await json_body(request), "drain")
+        return await set_drained(name, body.why or f"drained by {caller_of(request).user.name}")
+
+    @router.post("/nodes/{name}/resume")
+    async def resume(name: str) -> JSONResponse:
+        """Take the node back into use."""
+        return await set_drained(name, None)
+
+    async def set_drained(name: str, why: str | None) -> JSONResponse:
+        names = [node.name for node in house.nodes]
+        if name not in names:
+            raise NoSuchThing(f"no node {name[:60]!r}{nearest(name, names)}", "See `fairy node list`.")
+        await house.store.nodes.set_drained(name, why)
+        await house.look_at_nodes()
+        house.bells.place.set()
+        return JSONResponse(next(node for node in await node_shapes() if node["name"] == name))
+
+    @router.get("/queue")
+    async def queue(request: Request, limit: int = Query(100, ge=1, le=1000)) -> dict[str, Any]:
+        """The line, first in turn first. Others' places are shown, their sessions' names are not."""
+        caller, view = caller_of(request), house.outlook()
+        waiting = [live for session in view.order[:limit] if (live := house.book.get(session.id)) is not None]
+        rows = []
+        for session in waiting:
+            wait = wait_of(house, session)
+            rows.append({
+                "place": wait.place if wait else None,
+                "name": session.name if may_see(caller, session) else None,
+                "owner": session.owner,
+                "gpus": str(session.request.share),
+                "since": moment(session.submitted_at),
+                "why": wait.summary if wait else session.why,
+                "forecast_start": moment(wait.forecast_start) if wait else None,
+            })  # fmt: skip
+        return {"items": rows, "waiting": house.book.waiting(), "next": None}
+
+    @router.get("/events")
+    async def events(
+        request: Request,
+        follow: bool = False,
+        after: int | None = Query(None, ge=0),
+        limit: int = Query(100, ge=1, le=1000),
+        last_event_id: str | None = Header(None),
+    ) -> Response:
+        """What befell sessions: the newest as a page, or from `after` on; with `follow` as server-sent events."""
+        caller = caller_of(request)
+        owner = None if caller.is_admin else caller.user.name
+        if follow:
+            start = event_number(last_event_id) if last_event_id is not None else after
+            begin = start if start is not None else await house.store.events.last_number()
+            stream = event_stream(house, owner, begin)
+            return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        found = await house.store.events.page(owner=owner, after=after or 0, limit=limit, newest=after is None)
+        more = str(found[-1].number) if len(found) == limit else None
+        return JSONResponse({"items": [event_shape(event) for event in found], "next": more})
+
+    return router
+
+
+def event_number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise BadInput(f"Last-Event-ID: {text[:40]!r} is no event number", "Send the last `id` received.")
+    return int(text)
+
+
+def holders_by_gpu(context: Context) -> dict[str, list[dict[str, Any]]]:
+    """Whose share each GPU carries. Who holds GPUs is everybody's business here; what they run is not."""
+    holders: dict[str, list[dict[str, Any]]] = {}
+    for session in context.house.book.holding():
+        for gpu in session.seat.gpus if session.seat is not None else ():
+            share = {"session": session.name, "owner": session.owner, "share": number(gpu.parts / PARTS), "profile": gpu.profile or None}
+            holders.setdefault(gpu.uuid, []).append(share)
+    return holders

@@ -1,0 +1,22 @@
+"""What the routes are given: made by main, the same for all of them."""
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpufairy.control.house import House
+from gpufairy.control.links import SignInLinks
+from gpufairy.control.loop import Loop
+from gpufairy.core.reading import GpuReading
+from gpufairy.wire.submit import SubmitBody
+
+
+async def no_readings() -> dict[str, GpuReading]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    house: House
+    links: SignInLinks
+    loops: Sequence[Loop] = ()
+    presets: Mapping[str, SubmitBody] = field(default_factory=dict)
+    gpu_readings: Callable[[], Awaitable[dict[str, GpuReading]]] = no_readings  # by GPU UUID

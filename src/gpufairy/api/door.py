@@ -1,0 +1,114 @@
+"""What every request passes: is it small enough, who sends it, may they. Then the route."""
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.requests import Request
+
+from gpufairy.api.policy import POLICY, Who
+from gpufairy.api.problems import problem
+from gpufairy.control.registry import SIGN_IN_AGAIN, Caller, Registry
+from gpufairy.core.errors import BadInput, NotAllowed, NotSignedIn
+
+LARGEST_BODY = 1 << 20  # 1 MiB: a session with all its environment is a few KiB
+LOOPBACK = ("127.0.0.1", "::1")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class BodyLimit:
+    """Reads no more of a body than we take: a larger one is answered at once and not kept."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > LARGEST_BODY:
+            await self._too_large(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> MutableMapping[str, Any]:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > LARGEST_BODY:
+                raise BadInput("the body is larger than 1 MiB", "Send less: put data into files, not into the request.")
+            return message
+
+        await self._app(scope, counted, send)
+
+    async def _too_large(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = problem(413, "Too large", "the body is larger than 1 MiB", "Send less: put data into files, not into the request.")
+        await answer(scope, receive, send)
+
+
+def guard(registry: Registry) -> Callable[[Request], Awaitable[None]]:
+    """The check that stands before every route; leaves the caller in `request.state.caller`."""
+
+    async def check(request: Request) -> None:
+        who = POLICY[request.method if request.method != "HEAD" else "GET", request.scope["route"].path]
+        if who is Who.ANYONE or (who is Who.LOCAL and is_local(request)):
+            return
+        caller = registry.caller(bearer(request))
+        request.state.caller = caller
+        if not allows(who, caller):
+            raise NotAllowed(f"{request.method} {request.url.path} is not for {words(caller)}", "Ask an admin.")
+
+    return check
+
+
+def allows(who: Who, caller: Caller) -> bool:
+    match who:
+        case Who.ADMIN:
+            return caller.is_admin
+        case Who.PERSON:
+            return caller.scope == "full"
+        case Who.SIGNED_IN:
+            return caller.scope in ("full", "session")
+        case Who.LOCAL:
+            return caller.scope == "metrics" or caller.is_admin
+        case Who.ANYONE:
+            return True
+
+
+def words(caller: Caller) -> str:
+    if caller.scope == "session":
+        return f"a session of {caller.user.name}"
+    return f"{caller.user.name}, whose role is {caller.user.role}" if caller.scope == "full" else f"a token for {caller.scope} alone"
+
+
+def is_local(request: Request) -> bool:
+    """By the address the connection comes from; a proxy in front hides that, so what a proxy passes on is not local."""
+    forwarded = any(name in request.headers for name in ("forwarded", "x-forwarded-for"))
+    return request.client is not None and request.client.host in LOOPBACK and not forwarded
+
+
+def bearer(request: Request) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not token:
+        raise NotSignedIn("this needs a token, and none was sent", SIGN_IN_AGAIN)
+    return token.strip()
+
+
+def caller_of(request: Request) -> Caller:
+    caller = request.state.caller
+    assert isinstance(caller, Caller)
+    return caller
+
+
+async def json_body(request: Request) -> Any:
+    try:
+        return json.loads(await request.body() or b"{}", parse_constant=no_such_number)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"the body is no JSON: {str(error)[:200]}", 'Send an object such as {"gpus": "0.5"}.') from None
+
+
+def no_such_number(name: str) -> None:
+    raise ValueError(f"{name} is no number")

@@ -1,0 +1,40 @@
+"""Routes for machines that watch the server: is it alive, is it ready, a few figures for Prometheus."""
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import JSONResponse, PlainTextResponse
+
+from gpufairy import __version__
+from gpufairy.api.context import Context
+from gpufairy.core.lifecycle import Phase
+
+
+def routes(context: Context) -> APIRouter:
+    house, router = context.house, APIRouter(tags=["health"])
+
+    @router.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """The process answers."""
+        return {"status": "ok", "version": __version__}
+
+    @router.get("/readyz")
+    async def readyz() -> JSONResponse:
+        """Store and engine answer too; 503 with what is wrong if not."""
+        wrong: dict[str, Any] = {loop.name: loop.failing for loop in context.loops if loop.failing is not None}
+        if house.silent_since is not None:
+            wrong["engine"] = f"{house.engine.name} does not answer since {house.silent_since:%H:%M:%S} UTC"
+        return JSONResponse({"status": "not ready" if wrong else "ready", "wrong": wrong, "version": __version__}, 503 if wrong else 200)
+
+    @router.get("/metrics")
+    async def metrics() -> PlainTextResponse:
+        """Live sessions by phase and loops that fail, for Prometheus."""
+        counts: dict[Phase, int] = dict.fromkeys(Phase, 0)
+        for session in house.book:
+            counts[session.phase] += 1
+        lines = ["# HELP fairy_sessions Live sessions by phase.", "# TYPE fairy_sessions gauge"]
+        lines += [f'fairy_sessions{{phase="{phase}"}} {count}' for phase, count in counts.items() if phase is not Phase.ENDED]
+        lines += ["# HELP fairy_loop_failing 1 while a control loop fails.", "# TYPE fairy_loop_failing gauge"]
+        lines += [f'fairy_loop_failing{{loop="{loop.name}"}} {int(loop.failing is not None)}' for loop in context.loops]
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+    return router

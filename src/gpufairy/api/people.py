@@ -1,0 +1,128 @@
+"""Routes of people: me, users, tokens, SSH keys."""
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from gpufairy.api.context import Context
+from gpufairy.api.door import caller_of, json_body
+from gpufairy.api.policy import API
+from gpufairy.api.shapes import key_shape, token_shape, user_shape
+from gpufairy.control.registry import Caller
+from gpufairy.core.amounts import parse_duration
+from gpufairy.core.errors import BadInput, NoSuchThing, NotAllowed
+from gpufairy.core.names import label
+from gpufairy.core.people import Role
+from gpufairy.core.ssh_key import parse_key
+from gpufairy.wire.people import KeyBody, TokenBody, UserBody, UserChangeBody
+from gpufairy.wire.read import read
+
+
+def routes(context: Context) -> APIRouter:
+    router = APIRouter(prefix=API, tags=["people"])
+    add_user_routes(router, context)
+    add_token_routes(router, context)
+    add_key_routes(router, context)
+    return router
+
+
+def add_user_routes(router: APIRouter, context: Context) -> None:
+    registry = context.house.registry
+
+    @router.get("/me")
+    async def me(request: Request) -> dict[str, Any]:
+        """Who you are here, and what your token is good for."""
+        caller = caller_of(request)
+        return {**user_shape(caller.user), "token": {"scope": caller.scope, "id": caller.token_id, "session": caller.session_id}}
+
+    @router.get("/users")
+    async def users() -> dict[str, Any]:
+        """Everybody."""
+        return {"items": [user_shape(user) for user in registry.users()], "next": None}
+
+    @router.post("/users", status_code=201)
+    async def add_user(request: Request) -> JSONResponse:
+        """Let somebody in. They need a token (POST /tokens) or an SSH key (POST /keys) next."""
+        body = read(UserBody, await json_body(request), "user")
+        team = None if body.team is None else label(body.team, "team")
+        return JSONResponse(user_shape(await registry.add_user(body.name, read_role(body.role), team)), 201)
+
+    @router.get("/users/{name}")
+    async def user(request: Request, name: str) -> dict[str, Any]:
+        """Yourself; admins see anybody."""
+        return user_shape(registry.user(meant(caller_of(request), name)))
+
+    @router.patch("/users/{name}")
+    async def change_user(request: Request, name: str) -> dict[str, Any]:
+        """Change role or team, or shut somebody out (`disabled`); their tokens stop working at once."""
+        body = read(UserChangeBody, await json_body(request), "user")
+        role = None if body.role is None else read_role(body.role)
+        return user_shape(await registry.change_user(name, role=role, disabled=body.disabled, team=body.team))
+
+
+def add_token_routes(router: APIRouter, context: Context) -> None:
+    registry = context.house.registry
+
+    @router.get("/tokens")
+    async def tokens(request: Request, user: str | None = None) -> dict[str, Any]:
+        """Your tokens, without their secret part."""
+        return {"items": [token_shape(token) for token in registry.tokens(meant(caller_of(request), user))], "next": None}
+
+    @router.post("/tokens", status_code=201)
+    async def create_token(request: Request) -> JSONResponse:
+        """A new token. Its text is in this answer and nowhere else."""
+        body, caller = read(TokenBody, await json_body(request), "token"), caller_of(request)
+        expires = None if body.expires is None else parse_duration(body.expires, "expires")
+        token, text = await registry.create_token(meant(caller, body.user), label(body.label, "label"), body.scope, expires)
+        return JSONResponse({**token_shape(token), "token": text}, 201)
+
+    @router.delete("/tokens/{token_id}", status_code=204)
+    async def revoke_token(request: Request, token_id: str) -> Response:
+        """It stops working at once."""
+        caller = caller_of(request)
+        if registry.token(token_id).user != caller.user.name and not caller.is_admin:
+            raise NoSuchThing(f"no token {token_id[:40]!r}", "See `fairy token list`.")
+        await registry.revoke_token(token_id)
+        return Response(status_code=204)
+
+
+def add_key_routes(router: APIRouter, context: Context) -> None:
+    people, clock = context.house.store.people, context.house.clock
+
+    @router.get("/keys")
+    async def keys(request: Request, user: str | None = None) -> dict[str, Any]:
+        """Your SSH keys."""
+        return {"items": [key_shape(key) for key in await people.keys(meant(caller_of(request), user))], "next": None}
+
+    @router.post("/keys", status_code=201)
+    async def add_key(request: Request) -> JSONResponse:
+        """Add a public SSH key."""
+        body, caller = read(KeyBody, await json_body(request), "key"), caller_of(request)
+        owner = context.house.registry.user(meant(caller, body.user)).name
+        key = parse_key(body.key, owner, clock())
+        await people.add_key(key)
+        return JSONResponse(key_shape(key), 201)
+
+    @router.delete("/keys/{fingerprint:path}", status_code=204)
+    async def remove_key(request: Request, fingerprint: str, user: str | None = None) -> Response:
+        """Take a key away."""
+        owner = meant(caller_of(request), user)
+        if fingerprint not in {key.fingerprint for key in await people.keys(owner)}:
+            raise NoSuchThing(f"{owner} has no key {fingerprint[:80]!r}", "See `fairy key list`.")
+        await people.remove_key(owner, fingerprint)
+        return Response(status_code=204)
+
+
+def meant(caller: Caller, user: str | None) -> str:
+    """Whose things: one's own, or for admins the named user's."""
+    if user is None or user == caller.user.name:
+        return caller.user.name
+    if not caller.is_admin:
+        raise NotAllowed(f"{user[:40]!r} is not you, and you are no admin", "Leave the name out.")
+    return user
+
+
+def read_role(text: str) -> Role:
+    if text not in set(Role):
+        raise BadInput(f"role: found {text[:40]!r}", "Write user or admin.")
+    return Role(text)

@@ -1,0 +1,45 @@
+"""Who may call what: one table. A route without a row here does not start, and a test walks the router."""
+from enum import StrEnum
+
+
+class Who(StrEnum):
+    ANYONE = "anyone"  # without a token
+    LOCAL = "local"  # without a token from this machine; elsewhere with a token that has the right
+    SIGNED_IN = "signed in"  # with any token of a user, also from inside a session; they see their own things alone
+    PERSON = "person"  # as SIGNED_IN, but not from inside a session
+    ADMIN = "admin"
+
+
+API = "/api/v1"
+POLICY: dict[tuple[str, str], Who] = {
+    ("GET", "/healthz"): Who.ANYONE,
+    ("GET", "/readyz"): Who.ANYONE,
+    ("GET", "/metrics"): Who.LOCAL,
+    ("GET", "/docs"): Who.ANYONE,
+    ("GET", f"{API}/openapi.json"): Who.ANYONE,
+    ("GET", f"{API}/sessions"): Who.SIGNED_IN,
+    ("POST", f"{API}/sessions"): Who.SIGNED_IN,
+    ("GET", f"{API}/sessions/{{name}}"): Who.SIGNED_IN,
+    ("DELETE", f"{API}/sessions/{{name}}"): Who.SIGNED_IN,
+    ("GET", f"{API}/sessions/{{name}}/logs"): Who.SIGNED_IN,
+    ("GET", f"{API}/sessions/{{name}}/results"): Who.SIGNED_IN,
+    ("GET", f"{API}/sessions/{{name}}/events"): Who.SIGNED_IN,
+    ("GET", f"{API}/sessions/{{name}}/why"): Who.SIGNED_IN,
+    ("GET", f"{API}/queue"): Who.SIGNED_IN,
+    ("GET", f"{API}/nodes"): Who.SIGNED_IN,
+    ("POST", f"{API}/nodes/{{name}}/drain"): Who.ADMIN,
+    ("POST", f"{API}/nodes/{{name}}/resume"): Who.ADMIN,
+    ("GET", f"{API}/gpus"): Who.SIGNED_IN,
+    ("GET", f"{API}/events"): Who.SIGNED_IN,
+    ("GET", f"{API}/me"): Who.SIGNED_IN,
+    ("GET", f"{API}/users"): Who.ADMIN,
+    ("POST", f"{API}/users"): Who.ADMIN,
+    ("GET", f"{API}/users/{{name}}"): Who.PERSON,
+    ("PATCH", f"{API}/users/{{name}}"): Who.ADMIN,
+    ("GET", f"{API}/tokens"): Who.PERSON,
+    ("POST", f"{API}/tokens"): Who.PERSON,
+    ("DELETE", f"{API}/tokens/{{token_id}}"): Who.PERSON,
+    ("GET", f"{API}/keys"): Who.PERSON,
+    ("POST", f"{API}/keys"): Who.PERSON,
+    ("DELETE", f"{API}/keys/{{fingerprint:path}}"): Who.PERSON,
+}

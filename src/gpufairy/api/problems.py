@@ -1,0 +1,57 @@
+"""Errors as HTTP: the one place where status codes live. application/problem+json, RFC 9457, with `next`: what to do."""
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gpufairy.core import errors
+
+STATUS: dict[type[errors.FairyError], int] = {
+    errors.BadInput: 400,
+    errors.NotSignedIn: 401,
+    errors.NotAllowed: 403,
+    errors.NoSuchThing: 404,
+    errors.Conflict: 409,
+    errors.NeverFits: 422,
+    errors.QuotaExceeded: 422,
+    errors.EngineRefused: 409,
+    errors.EngineSilent: 503,
+    errors.StoreUnavailable: 503,
+    errors.NotLeader: 503,
+    errors.IllegalStep: 500,
+}
+TITLES = {
+    errors.BadInput: "Not understood", errors.NotSignedIn: "Not signed in", errors.NotAllowed: "Not allowed",
+    errors.NoSuchThing: "No such thing", errors.Conflict: "In the way", errors.NeverFits: "Never fits",
+    errors.QuotaExceeded: "Over the quota", errors.EngineRefused: "Refused by the engine", errors.EngineSilent: "No answer from the engine",
+    errors.StoreUnavailable: "Database not available", errors.NotLeader: "Another server leads", errors.IllegalStep: "A fault of ours",
+}  # fmt: skip
+HTTP_ERRORS = {
+    404: ("No such page", "there is nothing at {path}", "See /docs for all there is."),
+    405: ("Wrong method", "{path} does not take {method}", "See /docs for what it takes."),
+}
+
+
+def problem(status: int, title: str, detail: str, next_step: str = "") -> JSONResponse:
+    body: dict[str, Any] = {"type": f"about:blank#{title.lower().replace(' ', '-')}", "title": title, "status": status, "detail": detail}
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return JSONResponse({**body, "next": next_step}, status, headers, media_type="application/problem+json")
+
+
+async def on_fairy_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, errors.FairyError)
+    return problem(STATUS[type(error)], TITLES[type(error)], error.detail, error.next_step)
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    title, detail, next_step = HTTP_ERRORS.get(error.status_code, ("Refused", str(error.detail), ""))
+    said = detail.format(path=ascii(request.url.path)[1:-1][:200], method=request.method)
+    return problem(error.status_code, title, said, next_step)
+
+
+async def on_fault(request: Request, error: Exception) -> Response:
+    """A bug of ours. The log has it; the caller learns that it was not their fault, and nothing of our insides."""
+    said = "the server met an error it did not expect"
+    return problem(500, "A fault of ours", said, "Look into the server's log, and tell the maintainers.")

@@ -1,0 +1,144 @@
+"""Routes of sessions: submit, list, show, wait, stop, log, results, events, why."""
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from gpufairy.api.context import Context
+from gpufairy.api.door import caller_of, json_body
+from gpufairy.api.find import find_session, wait_of
+from gpufairy.api.follow import all_logs
+from gpufairy.api.policy import API
+from gpufairy.api.shapes import event_shape, session_shape, wait_shape
+from gpufairy.control.door import ask_to_stop, notes_on, submit
+from gpufairy.core.errors import BadInput, NotAllowed
+from gpufairy.core.explain import Wait
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.session import Session
+from gpufairy.core.workload import workload_id
+from gpufairy.wire.read import read
+from gpufairy.wire.submit import SubmitBody
+
+LONGEST_PAGE = 1000
+LONGEST_WAIT_S = 60.0  # of one long poll; the client asks again
+PHASES_OF = {"PENDING": (Phase.QUEUED, Phase.PLACED), **{p.name: (p,) for p in Phase if p not in (Phase.QUEUED, Phase.PLACED)}}
+LIVE = tuple(phase for phase in Phase if phase is not Phase.ENDED)
+
+
+def routes(context: Context) -> APIRouter:
+    house, router = context.house, APIRouter(prefix=API, tags=["sessions"])
+
+    def shape(session: Session) -> dict[str, Any]:
+        return session_shape(session, wait_of(house, session))
+
+    @router.post("/sessions", status_code=201)
+    async def submit_session(request: Request, idempotency_key: str | None = Header(None)) -> JSONResponse:
+        """Submit a session; with `count`, so many of them. A request that can never fit is refused (422); one that fits later waits."""
+        body = read(SubmitBody, await json_body(request), "session")
+        sessions = await submit(house, caller_of(request).user, body, context.presets, idempotency_key)
+        notes = notes_on(sessions[0].request, house.engine.ignores, house.engine.name)
+        shapes = [{**session_shape(session, Wait(None, "just submitted")), "notes": notes} for session in sessions]
+        return JSONResponse({"items": shapes} if body.count is not None else shapes[0], 201)
+
+    @router.get("/sessions")
+    async def list_sessions(
+        request: Request,
+        *,
+        all: bool = Query(False, description="ended ones too"),
+        all_users: bool = Query(False, description="admins: everybody's"),
+        owner: str | None = None,
+        state: str | None = Query(None, description="PENDING, STARTING, RUNNING, STOPPING, LOST or ENDED"),
+        name: str | None = None,
+        limit: int = Query(50, ge=1, le=LONGEST_PAGE),
+        after: str | None = Query(None, description="`next` of the page before"),
+    ) -> dict[str, Any]:
+        """Sessions, newest first: your own; admins may ask for another owner's or all."""
+        caller = caller_of(request)
+        whose = None if all_users and owner is None else owner or caller.user.name
+        if whose != caller.user.name and not caller.is_admin:
+            raise NotAllowed("others' sessions are shown to admins alone", "Leave out owner and all_users.")
+        phases = phases_named(state) if state is not None else None if all else LIVE
+        found = await house.store.sessions.page(owner=whose, states=phases, name=name, limit=limit + 1, after=cursor(after))
+        page = [house.book.get(session.id) or session for session in found[:limit]]
+        return {"items": [shape(session) for session in page], "next": str(page[-1].number) if len(found) > limit else None}
+
+    @router.get("/sessions/{name}")
+    async def show_session(
+        request: Request, name: str, wait: float = Query(0, ge=0, le=LONGEST_WAIT_S), unlike: int | None = None
+    ) -> dict[str, Any]:
+        """One session. With `wait` (seconds) and `unlike` (a revision) the answer comes when its revision differs, or the time is up."""
+        session = await find_session(house, caller_of(request), name)
+        if wait and session.revision == unlike and session.phase is not Phase.ENDED:
+            await house.bells.wait_for(session.id, wait)
+            session = house.book.get(session.id) or await house.store.sessions.get(session.id) or session
+        return shape(session)
+
+    @router.delete("/sessions/{name}", status_code=202)
+    async def stop_session(request: Request, name: str) -> JSONResponse:
+        """Ask a session to leave. It ends when it has: look again. Of one that has ended nothing changes."""
+        caller = caller_of(request)
+        session = await find_session(house, caller, name)
+        return JSONResponse(shape(await ask_to_stop(house, session, caller.user.name, f"stopped by {caller.user.name}")), 202)
+
+    @router.get("/sessions/{name}/logs")
+    async def session_log(
+        request: Request,
+        name: str,
+        follow: bool = False,
+        skip: int = Query(0, alias="from", ge=0, description="bytes already read"),
+    ) -> StreamingResponse:
+        """What it printed, all attempts one after the other. With `follow` the answer goes on until it has ended."""
+        session = await find_session(house, caller_of(request), name)
+        return StreamingResponse(skipping(all_logs(house, session.id, follow), skip), media_type="text/plain; charset=utf-8")
+
+    @router.get("/sessions/{name}/results")
+    async def session_results(request: Request, name: str) -> Response:
+        """What it wrote into $FAIRY_RESULTS (/results in a container), as a tar stream; 204 if nothing."""
+        session = await find_session(house, caller_of(request), name)
+        chunks = house.engine.results(workload_id(session))
+        first = await anext(chunks, None)
+        if first is None:
+            return Response(status_code=204)
+        return StreamingResponse(chained(first, chunks), media_type="application/x-tar")
+
+    @router.get("/sessions/{name}/events")
+    async def session_events(request: Request, name: str, limit: int = Query(200, ge=1, le=LONGEST_PAGE), after: int = 0) -> dict[str, Any]:
+        """What befell it, oldest first."""
+        session = await find_session(house, caller_of(request), name)
+        events = await house.store.events.page(session_id=session.id, after=after, limit=limit)
+        return {"items": [event_shape(event) for event in events], "next": str(events[-1].number) if len(events) == limit else None}
+
+    @router.get("/sessions/{name}/why")
+    async def why(request: Request, name: str) -> dict[str, Any]:
+        """Why it waits: its place, what each node says, when it may start, what would help."""
+        session = await find_session(house, caller_of(request), name)
+        return wait_shape(session, wait_of(house, session) or Wait(None, session.why), house.book.waiting())
+
+    return router
+
+
+def phases_named(state: str) -> tuple[Phase, ...]:
+    if state.upper() not in PHASES_OF:
+        raise BadInput(f"state: found {state[:40]!r}", f"Write one of {', '.join(PHASES_OF)}.")
+    return PHASES_OF[state.upper()]
+
+
+def cursor(after: str | None) -> int | None:
+    if after is None:
+        return None
+    if not after.isdecimal() or len(after) > 18:
+        raise BadInput(f"after: {after[:40]!r} is no cursor", "Send `next` of the page before, as it is.")
+    return int(after)
+
+
+async def skipping(chunks: AsyncIterator[bytes], skip: int) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        yield chunk[skip:]
+        skip = max(0, skip - len(chunk))
+
+
+async def chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk

@@ -1,0 +1,173 @@
+"""How things read as JSON: the words of surface.md, and nothing of our insides."""
+from datetime import UTC, datetime
+from typing import Any
+
+from gpufairy.core.explain import Wait
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.node import Gpu, Node
+from gpufairy.core.people import Key, Token, User
+from gpufairy.core.reading import GpuReading
+from gpufairy.core.room import GpuRoom, Room
+from gpufairy.core.session import GpuSeat, Request, Seat, Session, Wanted
+from gpufairy.core.share import PARTS
+from gpufairy.core.steps import Event
+
+
+def session_shape(session: Session, wait: Wait | None = None) -> dict[str, Any]:
+    """`wait` is told for those who wait; it says more than the last thing written."""
+    waits = wait is not None and session.phase is Phase.QUEUED
+    return {
+        "id": session.id,
+        "name": session.name,
+        "owner": session.owner,
+        "team": session.team,
+        "kind": session.kind,
+        "state": session.state,
+        "outcome": session.outcome,
+        "exit_code": session.exit_code,
+        "why": why_now(session, wait),
+        "request": request_shape(session.request),
+        "seat": None if session.seat is None else seat_shape(session.seat),
+        "place": wait.place if waits and wait else None,
+        "forecast_start": moment(wait.forecast_start) if waits and wait else None,
+        "submitted_at": moment(session.submitted_at),
+        "started_at": moment(session.started_at),
+        "ended_at": moment(session.ended_at),
+        "attempt": session.attempt,
+        "priority": session.priority,
+        "revision": session.revision,
+    }
+
+
+def why_now(session: Session, wait: Wait | None) -> str:
+    if session.wanted is Wanted.STOP and session.phase not in (Phase.STOPPING, Phase.ENDED):
+        return f"is being stopped: {session.stop_why}"
+    return wait.summary if wait is not None and session.phase is Phase.QUEUED else session.why
+
+
+def request_shape(request: Request) -> dict[str, Any]:
+    return {
+        "gpus": str(request.share),
+        "gpu_kind": request.gpu_kind,
+        "cpus": None if request.cpus_milli is None else number(request.cpus_milli / 1000),
+        "memory_bytes": request.memory_bytes,
+        "image": request.image,
+        "command": list(request.command),
+        "time_s": None if request.time_limit is None else number(request.time_limit.total_seconds()),
+        "env": dict(request.env),
+        "mounts": list(request.mounts),
+        "ports": list(request.ports),
+        "pool": request.pool,
+        "workdir": request.workdir,
+        "retry": request.retries,
+        "after": list(request.after),
+    }
+
+
+def seat_shape(seat: Seat) -> dict[str, Any]:
+    return {
+        "node": seat.node,
+        "cpus": number(seat.cpus_milli / 1000),
+        "memory_bytes": seat.memory_bytes,
+        "gpu_equivalents": number(seat.gpu_parts / PARTS),
+        "gpus": [gpu_seat_shape(gpu) for gpu in seat.gpus],
+    }
+
+
+def gpu_seat_shape(gpu: GpuSeat) -> dict[str, Any]:
+    return {
+        "index": gpu.index,
+        "uuid": gpu.uuid,
+        "kind": gpu.kind,
+        "share": number(gpu.parts / PARTS),
+        "memory_bytes": gpu.memory_bytes,
+        "profile": gpu.profile or None,
+        "instance_uuid": gpu.instance_uuid or None,
+        "simulated": gpu.simulated,
+        "enforced": list(gpu.enforced),
+        "accounted": list(gpu.accounted),
+    }
+
+
+def wait_shape(session: Session, wait: Wait, waiting: int) -> dict[str, Any]:
+    return {
+        "session": session_shape(session, wait),
+        "summary": wait.summary,
+        "place": wait.place,
+        "of": waiting,
+        "forecast_start": moment(wait.forecast_start),
+        "forecast_why": wait.forecast_why,
+        "nodes": [{"node": refusal.node, "refusal": refusal.why} for refusal in wait.refusals],
+        "next": wait.next_step,
+    }
+
+
+def node_shape(node: Node, room: Room, holders: dict[str, list[dict[str, Any]]], readings: dict[str, GpuReading]) -> dict[str, Any]:
+    gpus = [gpu_shape(gpu, holders.get(gpu.gpu.uuid, []), readings.get(gpu.gpu.uuid)) for gpu in room.gpus]
+    return {
+        "name": node.name,
+        "state": node.state,
+        "why": node.state_why,
+        "pool": node.pool,
+        "cpus": number(node.cpus_milli / 1000),
+        "memory_bytes": node.memory_bytes,
+        "free": {
+            "cpus": number(max(0, room.cpus_milli) / 1000),
+            "memory_bytes": max(0, room.memory_bytes),
+            "gpus": number(sum(gpu.free_parts for gpu in room.gpus) / PARTS),
+        },
+        "gpus": gpus,
+    }
+
+
+def gpu_shape(room: GpuRoom, holders: list[dict[str, Any]], reading: GpuReading | None) -> dict[str, Any]:
+    gpu: Gpu = room.gpu
+    enforced = gpu.shares_enforced
+    return {
+        "index": gpu.index,
+        "uuid": gpu.uuid,
+        "kind": gpu.kind,
+        "memory_bytes": gpu.memory_bytes,
+        "simulated": gpu.simulated,
+        "fgpu": number(gpu.fgpu_parts / PARTS),
+        "mig": gpu.mig is not None,
+        "instances": None if gpu.instances is None else [{"profile": i.profile, "start": i.start, "size": i.size} for i in gpu.instances],
+        "free_share": number(room.free_parts / PARTS),
+        "free_memory_bytes": gpu.memory_bytes * room.free_parts // PARTS,
+        "holders": holders,
+        "utilisation": None if reading is None else reading.utilisation,
+        "memory_used_bytes": None if reading is None else reading.memory_used_bytes,
+        "enforced": list(enforced),
+        "accounted": [] if enforced else ["memory", "sm"],
+    }
+
+
+def event_shape(event: Event) -> dict[str, Any]:
+    return {
+        "number": event.number, "at": moment(event.at), "what": event.what,
+        "session": event.name, "id": event.session_id, "owner": event.owner,
+        "state": "PENDING" if event.phase in (Phase.QUEUED, Phase.PLACED) else event.phase.name, "why": event.why,
+        "attempt": event.attempt, "actor": event.actor or None,
+    }  # fmt: skip
+
+
+def user_shape(user: User) -> dict[str, Any]:
+    return {"name": user.name, "role": user.role, "team": user.team, "disabled": user.disabled, "created_at": moment(user.created_at)}
+
+
+def token_shape(token: Token) -> dict[str, Any]:
+    times = {"created_at": moment(token.created_at), "expires_at": moment(token.expires_at)}
+    return {"id": token.id, "user": token.user, "label": token.label, "scope": token.scope, **times}
+
+
+def key_shape(key: Key) -> dict[str, Any]:
+    return {"fingerprint": key.fingerprint, "user": key.user, "key": key.text, "comment": key.comment, "added_at": moment(key.added_at)}
+
+
+def moment(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def number(value: float) -> float | int:
+    """4 rather than 4.0; sixths of a GPU to six places."""
+    return int(value) if value == int(value) else round(value, 6)

@@ -1,0 +1,71 @@
+"""`fairy free` and `fairy queue`: what there is, and who waits for it."""
+from datetime import UTC, datetime
+
+import typer
+from rich.text import Text
+
+from gpufairy.cli.options import AsJson, connect, one_command
+from gpufairy.cli.tables import print_table, with_simulated
+from gpufairy.cli.words import age_of, clock_of, print_json, safe, share_words
+from gpufairy.client.protocol import Record
+from gpufairy.core.amounts import show_size
+
+
+def _free(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Show what is free now, and who holds the rest."""
+    with connect(ctx) as fairy:
+        nodes = fairy.free()
+    if as_json:
+        print_json({"items": nodes})
+    elif not nodes:
+        print("No nodes. The server has none to offer yet; an admin sees more with `fairy node list`.")
+    else:
+        print_table(["NODE", "GPU", "KIND", "FREE", "MEMORY FREE", "CPUS FREE", "HELD BY"], [row for node in nodes for row in _rows(node)])
+
+
+def _rows(node: Record) -> list[list[str | Text]]:
+    name = safe(node["node"]) if node.get("state") in (None, "ready") else f"{safe(node['node'])} ({safe(node['state'])})"
+    if not node["cards"]:
+        memory = node.get("memory_bytes")
+        return [[name, "none", "", "0", "" if memory is None else show_size(int(memory)), safe(node.get("cpus")), safe(node.get("why"))]]
+    return [_card_row(name, node, card) for card in node["cards"]]
+
+
+def _card_row(name: str, node: Record, card: Record) -> list[str | Text]:
+    memory = card.get("free_memory_bytes")
+    return [
+        name,
+        safe(card.get("index")),
+        with_simulated(safe(card.get("kind")), bool(card.get("simulated"))),
+        share_words(card.get("free_share")),
+        "" if memory is None else show_size(int(memory)),
+        safe(node.get("cpus")),
+        ", ".join(_holder(holder) for holder in card.get("holders") or []),
+    ]
+
+
+def _holder(holder: Record) -> str:
+    part = safe(holder.get("profile")) or share_words(holder.get("share"))
+    return f"{safe(holder.get('owner'))}/{safe(holder.get('session'))} {part}".strip()
+
+
+def _queue(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Show who waits, in turn."""
+    with connect(ctx) as fairy:
+        answer = fairy.queue()
+    if as_json:
+        print_json(answer)
+    elif not answer["items"]:
+        print("Nobody waits.")
+    else:
+        now = datetime.now(UTC)
+        print_table(["PLACE", "NAME", "OWNER", "GPUS", "WAITS", "START ABOUT", "WHY"], [_place(item, now) for item in answer["items"]])
+
+
+def _place(item: Record, now: datetime) -> list[str | Text]:
+    known = [safe(item.get(name)) for name in ("place", "name", "owner", "gpus")]
+    return [*known, age_of(item.get("since"), now), clock_of(item.get("forecast_start")), safe(item.get("why"))]
+
+
+free = one_command(_free, "fairy free")
+queue = one_command(_queue, "fairy queue")

@@ -1,0 +1,97 @@
+"""What a job left in /results, fetched into ./results/NAME. Nothing of ours is overwritten, nothing lands outside that folder."""
+import io
+import re
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpufairy.cli.exits import say
+from gpufairy.cli.options import Name, connect, one_command
+from gpufairy.client import Fairy
+from gpufairy.client.protocol import Record
+from gpufairy.core.errors import BadInput, NoSuchThing
+
+ODD = re.compile(r"[^A-Za-z0-9._-]")
+MOST_FOLDERS = 10_000  # NAME-2, NAME-3, …: more means that something runs in a circle
+
+
+def fetch(fairy: Fairy, session: Record, into: Path, tell: Callable[[str], None]) -> Path | None:
+    """The folder that was filled; None when there are no results."""
+    chunks = fairy.results(session["id"])
+    first = next(chunks, b"")
+    if not first:
+        return None
+    try:
+        return _unpack(_Reader(first, chunks), into, _folder_name(session["name"]), tell)
+    except (OSError, tarfile.TarError) as error:
+        raise BadInput(
+            f"cannot put the results of {session['name']} into {into}: {error}", f"Make room, then `fairy results {session['name']}`."
+        ) from error
+
+
+def _unpack(stream: "_Reader", into: Path, name: str, tell: Callable[[str], None]) -> Path | None:
+    folder: Path | None = None
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        for member in tar:
+            if member.name in (".", "./"):  # the folder itself: it alone is no result
+                continue
+            folder = folder or _new_folder(into, name)
+            try:
+                tar.extract(member, folder, filter="data")
+            except tarfile.FilterError as error:
+                tell(f"left out of the results: {error}")
+    return folder
+
+
+def _new_folder(into: Path, name: str) -> Path:
+    into.mkdir(parents=True, exist_ok=True)
+    for number in range(1, MOST_FOLDERS):
+        folder = into / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(f"{into / name} and {MOST_FOLDERS} more of that name exist")
+
+
+def _folder_name(name: str) -> str:
+    """The session's name as one plain part of a path, whatever the server sent."""
+    return ODD.sub("_", name).lstrip(".") or "session"
+
+
+class _Reader(io.RawIOBase):
+    """A stream of chunks as a file, as far as tarfile needs one."""
+
+    def __init__(self, first: bytes, chunks: Iterator[bytes]) -> None:
+        super().__init__()
+        self._rest, self._chunks = first, chunks
+
+    def read(self, size: int = -1) -> bytes:
+        while len(self._rest) < size:
+            chunk = next(self._chunks, b"")
+            if not chunk:
+                break
+            self._rest += chunk
+        out, self._rest = self._rest[:size], self._rest[size:]
+        return out
+
+
+def _results(
+    ctx: typer.Context,
+    name: Name,
+    into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="Where to make the folder NAME.")] = Path("results"),
+) -> None:
+    """Fetch what a job left in /results."""
+    with connect(ctx) as fairy:
+        session = fairy.session(name)
+        folder = fetch(fairy, session, into, say)
+    if folder is None:
+        raise NoSuchThing(f"{session['name']} left no results", "A job leaves results by writing files into /results.")
+    print(folder)
+
+
+results = one_command(_results, "fairy results brave-otter")

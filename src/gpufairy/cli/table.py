@@ -1,0 +1,67 @@
+"""Every command, where it lives and what it is for: loaded only when it is called, so that `fairy --help` loads none."""
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    where: str  # module:attribute, a typer.Typer
+    about: str
+    section: str = "Commands"
+
+
+ADMIN, MACHINE = "For admins", "On machines"
+
+COMMANDS = {
+    "run": Row("gpufairy.cli.run:run", "Run a job: wait its turn, show its output, exit with its code"),
+    "start": Row("gpufairy.cli.start:start", "Start an interactive session"),
+    "apply": Row("gpufairy.cli.apply:apply", "Submit what a session file asks for"),
+    "ps": Row("gpufairy.cli.sessions:ps", "List sessions"),
+    "show": Row("gpufairy.cli.sessions:show", "Show all about one session"),
+    "logs": Row("gpufairy.cli.logs:logs", "Print a session's output"),
+    "results": Row("gpufairy.cli.results:results", "Fetch what a job left in /results"),
+    "why": Row("gpufairy.cli.why:why", "Say why a session waits, and until when"),
+    "stop": Row("gpufairy.cli.sessions:stop", "Stop sessions"),
+    "free": Row("gpufairy.cli.cluster:free", "Show what is free now, and who holds the rest"),
+    "queue": Row("gpufairy.cli.cluster:queue", "Show who waits, in turn"),
+    "whoami": Row("gpufairy.cli.signin:whoami", "Say who you are here, and where that is"),
+    "login": Row("gpufairy.cli.signin:login", "Sign in to a server"),
+    "key": Row("gpufairy.cli.keys:app", "SSH keys: add, list, remove"),
+    "token": Row("gpufairy.cli.tokens:app", "Tokens for scripts: create, list, revoke"),
+    "user": Row("gpufairy.cli.users:app", "Users: add, list, show, role, disable, enable", ADMIN),
+    "node": Row("gpufairy.cli.nodes:app", "Nodes: list, drain, resume", ADMIN),
+    "events": Row("gpufairy.cli.events:events", "Show what happened, and with -f what happens", ADMIN),
+    "up": Row("gpufairy.main.up:up", "Start the server here", MACHINE),
+    "down": Row("gpufairy.cli.machines:down", "Stop the server here; sessions run on", MACHINE),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Knows each command by its row, and loads the one that is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands.update({name: TyperCommand(name=name, help=row.about) for name, row in COMMANDS.items()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in COMMANDS:
+            self.commands[args[0]] = load(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for section in dict.fromkeys(row.section for row in COMMANDS.values()):
+            with formatter.section(section):
+                formatter.write_dl([(name, row.about) for name, row in COMMANDS.items() if row.section == section])
+
+
+def load(name: str) -> Any:
+    module, _, attribute = COMMANDS[name].where.partition(":")
+    app: typer.Typer = getattr(importlib.import_module(module), attribute)
+    command = get_command(app)
+    command.name = name
+    return command

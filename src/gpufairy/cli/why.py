@@ -1,0 +1,29 @@
+"""`fairy why`: what stands between a session and its GPUs, node by node."""
+from datetime import UTC, datetime
+
+import typer
+
+from gpufairy.cli.options import AsJson, Name, connect, one_command
+from gpufairy.cli.tables import print_table
+from gpufairy.cli.words import forecast_words, print_json, safe
+
+
+def _why(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    """Say why a session waits, and until when."""
+    with connect(ctx) as fairy:
+        answer = fairy.why(name)
+    if as_json:
+        print_json(answer)
+        return
+    print(safe(answer.get("summary")))
+    if answer.get("place") is not None:
+        print(f"place {safe(answer['place'])} of {safe(answer.get('of'))}")
+    if forecast := forecast_words(answer, datetime.now(UTC)):
+        print(", ".join(part for part in (forecast, safe(answer.get("forecast_why"))) if part))
+    if nodes := answer.get("nodes"):
+        print_table(["NODE", "WHY NOT"], [(safe(node.get("node")), safe(node.get("refusal"))) for node in nodes])
+    if answer.get("next"):
+        print(f"→ {safe(answer['next'])}")
+
+
+why = one_command(_why, "fairy why brave-otter")

@@ -1,0 +1,189 @@
+"""`AsyncFairy`: the same methods as `Fairy`, on aiohttp, for programs that live in an event loop. Safe for many tasks at once.
+
+Kept apart from sync.py because importing aiohttp takes longer than most commands do.
+"""
+import ssl
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any, Self
+
+import aiohttp
+
+from gpufairy.client import calls
+from gpufairy.client.errors import ServerNotReached
+from gpufairy.client.protocol import (
+    IS_IT_RUNNING,
+    Call,
+    Record,
+    ServerSentEvents,
+    checked_token,
+    free_of,
+    parse_url,
+    problem_of,
+    read_answer,
+)
+from gpufairy.client.transport import CHUNK_BYTES, CONNECT_LIMIT_S
+
+
+class AsyncFairy:
+    """`async with AsyncFairy(url, token) as fairy`: it is made and closed inside the loop."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self.url = url.strip().rstrip("/")
+        parse_url(self.url)
+        self._token = None if token is None else checked_token(token, "the token given")
+        self._http: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    async def submit(self, body: Record, count: int | None = None, key: str | None = None) -> Any:
+        return await self._ask(calls.submit(body, count, key or uuid.uuid4().hex))
+
+    async def sessions(
+        self, *, ended: bool = False, all_users: bool = False, owner: str | None = None, state: str | None = None
+    ) -> AsyncIterator[Record]:
+        after: str | None = None
+        while True:
+            page = await self._ask(calls.sessions(after, ended=ended, all_users=all_users, owner=owner, state=state))
+            for session in page["items"]:
+                yield session
+            after = page.get("next")
+            if after is None:
+                return
+
+    async def session(self, name: str) -> Any:
+        return await self._ask(calls.session(name))
+
+    async def wait(self, name: str, revision: int, seconds: float) -> Any:
+        return await self._ask(calls.wait(name, revision, seconds))
+
+    async def stop(self, name: str) -> Any:
+        return await self._ask(calls.stop(name))
+
+    def logs(self, name: str, follow: bool = False, from_bytes: int = 0) -> AsyncIterator[bytes]:
+        return self._stream(calls.logs(name, follow=follow, from_bytes=from_bytes))
+
+    def results(self, name: str) -> AsyncIterator[bytes]:
+        return self._stream(calls.results(name))
+
+    async def session_events(self, name: str) -> Any:
+        return (await self._ask(calls.session_events(name)))["items"]
+
+    async def why(self, name: str) -> Any:
+        return await self._ask(calls.why(name))
+
+    async def events(self, follow: bool = False, after: str | None = None) -> AsyncIterator[Record]:
+        if follow:
+            reader = ServerSentEvents()
+            async for chunk in self._stream(calls.events(follow=True, after=after)):
+                for event in reader.feed(chunk):
+                    yield event
+            return
+        while True:
+            page = await self._ask(calls.events(follow=False, after=after))
+            for event in page["items"]:
+                yield event
+            after = page.get("next")
+            if after is None:
+                return
+
+    async def queue(self) -> Any:
+        return await self._ask(calls.queue())
+
+    async def nodes(self) -> Any:
+        return (await self._ask(calls.nodes()))["items"]
+
+    async def gpus(self) -> Any:
+        return (await self._ask(calls.gpus()))["items"]
+
+    async def free(self) -> list[Record]:
+        return free_of(await self.nodes())
+
+    async def drain(self, node: str, why: str = "") -> Any:
+        return await self._ask(calls.drain(node, why))
+
+    async def resume(self, node: str) -> Any:
+        return await self._ask(calls.resume(node))
+
+    async def me(self) -> Any:
+        return await self._ask(calls.me())
+
+    async def users(self) -> Any:
+        return (await self._ask(calls.users()))["items"]
+
+    async def user(self, name: str) -> Any:
+        return await self._ask(calls.user(name))
+
+    async def add_user(self, body: Record) -> Any:
+        return await self._ask(calls.add_user(body))
+
+    async def change_user(self, name: str, body: Record) -> Any:
+        return await self._ask(calls.change_user(name, body))
+
+    async def tokens(self, user: str | None = None) -> Any:
+        return (await self._ask(calls.tokens(user)))["items"]
+
+    async def create_token(self, body: Record) -> Any:
+        return await self._ask(calls.create_token(body))
+
+    async def revoke_token(self, token_id: str) -> None:
+        await self._ask(calls.revoke_token(token_id))
+
+    async def keys(self, user: str | None = None) -> Any:
+        return (await self._ask(calls.keys(user)))["items"]
+
+    async def add_key(self, body: Record) -> Any:
+        return await self._ask(calls.add_key(body))
+
+    async def remove_key(self, fingerprint: str, user: str | None = None) -> None:
+        await self._ask(calls.remove_key(fingerprint, user))
+
+    async def _ask(self, call: Call) -> Any:
+        try:
+            return await self._ask_once(call)
+        except aiohttp.ServerDisconnectedError:
+            if not call.repeatable:  # whether it was done is in doubt, so the caller must hear of it
+                raise ServerNotReached(f"the server at {self.url} hung up without an answer", "See whether it was done.") from None
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._not_reached(error) from error
+        try:
+            return await self._ask_once(call)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._not_reached(error) from error
+
+    async def _ask_once(self, call: Call) -> Any:
+        limit = aiohttp.ClientTimeout(total=call.limit_s, connect=CONNECT_LIMIT_S)
+        async with self._send(call, limit) as response:
+            return read_answer(response.status, response.headers.get("Location"), await response.read())
+
+    async def _stream(self, call: Call) -> AsyncIterator[bytes]:
+        limit = aiohttp.ClientTimeout(total=None, connect=CONNECT_LIMIT_S)
+        try:
+            async with self._send(call, limit) as response:
+                if response.status >= 300:
+                    raise problem_of(response.status, response.headers.get("Location"), await response.content.read(CHUNK_BYTES))
+                async for chunk in response.content.iter_any():
+                    yield chunk
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._not_reached(error) from error
+
+    def _send(self, call: Call, limit: aiohttp.ClientTimeout) -> Any:
+        if self._http is None:
+            self._http = aiohttp.ClientSession(auto_decompress=False)
+        return self._http.request(
+            call.method, self.url + call.path, data=call.payload(), headers=call.headers(self._token), timeout=limit, allow_redirects=False
+        )
+
+    def _not_reached(self, error: Exception) -> ServerNotReached:
+        cause = error.__cause__ if isinstance(error.__cause__, ssl.SSLError) else error
+        found = str(cause) or type(cause).__name__
+        return ServerNotReached(f"no answer from the server at {self.url}: {found}", IS_IT_RUNNING)

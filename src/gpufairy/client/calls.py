@@ -1,0 +1,110 @@
+"""Every call of the API, by name: the one place on the client's side that knows its paths."""
+from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
+
+PAGE = 200  # sessions asked for at a time: one answer of some 100 KiB
+
+
+def submit(body: Record, count: int | None, key: str) -> Call:
+    return Call("POST", path_of("sessions"), body if count is None else {**body, "count": count}, key)
+
+
+def sessions(after: str | None, *, ended: bool, all_users: bool, owner: str | None, state: str | None) -> Call:
+    return Call("GET", path_of("sessions", all=ended, all_users=all_users, owner=owner, state=state, limit=PAGE, after=after))
+
+
+def session(name: str) -> Call:
+    return Call("GET", path_of("sessions", name))
+
+
+def wait(name: str, revision: int, seconds: float) -> Call:
+    """Answers when the session's revision differs, or after so many seconds."""
+    path = path_of("sessions", name, wait=f"{seconds:g}", unlike=revision)
+    return Call("GET", path, limit_s=seconds + ANSWER_LIMIT_S)
+
+
+def stop(name: str) -> Call:
+    return Call("DELETE", path_of("sessions", name))
+
+
+def logs(name: str, *, follow: bool, from_bytes: int) -> Call:
+    return Call("GET", path_of("sessions", name, "logs", follow=follow, from_=from_bytes or None))
+
+
+def results(name: str) -> Call:
+    return Call("GET", path_of("sessions", name, "results"))
+
+
+def session_events(name: str) -> Call:
+    return Call("GET", path_of("sessions", name, "events"))
+
+
+def why(name: str) -> Call:
+    return Call("GET", path_of("sessions", name, "why"))
+
+
+def events(*, follow: bool, after: str | None) -> Call:
+    return Call("GET", path_of("events", follow=follow, after=after))
+
+
+def queue() -> Call:
+    return Call("GET", path_of("queue"))
+
+
+def nodes() -> Call:
+    return Call("GET", path_of("nodes"))
+
+
+def gpus() -> Call:
+    return Call("GET", path_of("gpus"))
+
+
+def drain(node: str, why: str) -> Call:
+    return Call("POST", path_of("nodes", node, "drain"), {"why": why})
+
+
+def resume(node: str) -> Call:
+    return Call("POST", path_of("nodes", node, "resume"), {})
+
+
+def me() -> Call:
+    return Call("GET", path_of("me"))
+
+
+def users() -> Call:
+    return Call("GET", path_of("users"))
+
+
+def user(name: str) -> Call:
+    return Call("GET", path_of("users", name))
+
+
+def add_user(body: Record) -> Call:
+    return Call("POST", path_of("users"), body)
+
+
+def change_user(name: str, body: Record) -> Call:
+    return Call("PATCH", path_of("users", name), body)
+
+
+def tokens(user: str | None) -> Call:
+    return Call("GET", path_of("tokens", user=user))
+
+
+def create_token(body: Record) -> Call:
+    return Call("POST", path_of("tokens"), body)
+
+
+def revoke_token(token_id: str) -> Call:
+    return Call("DELETE", path_of("tokens", token_id))
+
+
+def keys(user: str | None) -> Call:
+    return Call("GET", path_of("keys", user=user))
+
+
+def add_key(body: Record) -> Call:
+    return Call("POST", path_of("keys"), body)
+
+
+def remove_key(fingerprint: str, user: str | None) -> Call:
+    return Call("DELETE", path_of("keys", fingerprint, user=user))

@@ -1,0 +1,142 @@
+"""`Fairy`: the SDK for scripts, notebooks and the command line. Values are plain dicts, JSON as the API gives it.
+
+    with Fairy(url, token) as fairy:
+        name = fairy.submit({"gpus": "0.5", "command": ["python", "train.py"]})["name"]
+        for chunk in fairy.logs(name, follow=True): ...
+"""
+import uuid
+from collections.abc import Iterator
+from typing import Any, Self
+
+from gpufairy.client import calls
+from gpufairy.client.protocol import Record, ServerSentEvents, free_of
+from gpufairy.client.transport import Transport
+
+
+class Fairy:
+    """Not for use by two threads at once: give each its own, by `again()`."""
+
+    def __init__(self, url: str, token: str | None = None, limit_s: float | None = None) -> None:
+        self._transport = Transport(url, token, limit_s)
+        self._token = token
+
+    @property
+    def url(self) -> str:
+        return self._transport.url
+
+    def again(self) -> "Fairy":
+        """Another one to the same server as the same user."""
+        return Fairy(self.url, self._token)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def submit(self, body: Record, count: int | None = None, key: str | None = None) -> Any:
+        """The session; with `count` all of them, as {"items": […]}. Sent twice with the same key it is one submit."""
+        return self._transport.ask(calls.submit(body, count, key or uuid.uuid4().hex))
+
+    def sessions(
+        self, *, ended: bool = False, all_users: bool = False, owner: str | None = None, state: str | None = None
+    ) -> Iterator[Record]:
+        after: str | None = None
+        while True:
+            page = self._transport.ask(calls.sessions(after, ended=ended, all_users=all_users, owner=owner, state=state))
+            yield from page["items"]
+            after = page.get("next")
+            if after is None:
+                return
+
+    def session(self, name: str) -> Any:
+        return self._transport.ask(calls.session(name))
+
+    def wait(self, name: str, revision: int, seconds: float) -> Any:
+        """The session as soon as its revision differs, or as it is after so many seconds."""
+        return self._transport.ask(calls.wait(name, revision, seconds))
+
+    def stop(self, name: str) -> Any:
+        return self._transport.ask(calls.stop(name))
+
+    def logs(self, name: str, follow: bool = False, from_bytes: int = 0) -> Iterator[bytes]:
+        return self._transport.stream(calls.logs(name, follow=follow, from_bytes=from_bytes))
+
+    def results(self, name: str) -> Iterator[bytes]:
+        """A tar stream; nothing at all when the session wrote no results."""
+        return self._transport.stream(calls.results(name))
+
+    def session_events(self, name: str) -> Any:
+        return self._transport.ask(calls.session_events(name))["items"]
+
+    def why(self, name: str) -> Any:
+        return self._transport.ask(calls.why(name))
+
+    def events(self, follow: bool = False, after: str | None = None) -> Iterator[Record]:
+        """What happened of late, or since the event numbered `after`; with `follow` what happens from then on, without end."""
+        if follow:
+            reader = ServerSentEvents()
+            for chunk in self._transport.stream(calls.events(follow=True, after=after)):
+                yield from reader.feed(chunk)
+            return
+        while True:
+            page = self._transport.ask(calls.events(follow=False, after=after))
+            yield from page["items"]
+            after = page.get("next")
+            if after is None:
+                return
+
+    def queue(self) -> Any:
+        return self._transport.ask(calls.queue())
+
+    def nodes(self) -> Any:
+        return self._transport.ask(calls.nodes())["items"]
+
+    def gpus(self) -> Any:
+        return self._transport.ask(calls.gpus())["items"]
+
+    def free(self) -> list[Record]:
+        return free_of(self.nodes())
+
+    def drain(self, node: str, why: str = "") -> Any:
+        return self._transport.ask(calls.drain(node, why))
+
+    def resume(self, node: str) -> Any:
+        return self._transport.ask(calls.resume(node))
+
+    def me(self) -> Any:
+        return self._transport.ask(calls.me())
+
+    def users(self) -> Any:
+        return self._transport.ask(calls.users())["items"]
+
+    def user(self, name: str) -> Any:
+        return self._transport.ask(calls.user(name))
+
+    def add_user(self, body: Record) -> Any:
+        return self._transport.ask(calls.add_user(body))
+
+    def change_user(self, name: str, body: Record) -> Any:
+        return self._transport.ask(calls.change_user(name, body))
+
+    def tokens(self, user: str | None = None) -> Any:
+        return self._transport.ask(calls.tokens(user))["items"]
+
+    def create_token(self, body: Record) -> Any:
+        """With the token itself under "token": shown this once and never again."""
+        return self._transport.ask(calls.create_token(body))
+
+    def revoke_token(self, token_id: str) -> None:
+        self._transport.ask(calls.revoke_token(token_id))
+
+    def keys(self, user: str | None = None) -> Any:
+        return self._transport.ask(calls.keys(user))["items"]
+
+    def add_key(self, body: Record) -> Any:
+        return self._transport.ask(calls.add_key(body))
+
+    def remove_key(self, fingerprint: str, user: str | None = None) -> None:
+        self._transport.ask(calls.remove_key(fingerprint, user))

@@ -1,0 +1,81 @@
+"""Book: every live session as last written, sorted for those who look. The store is the truth; the only writer keeps this in step."""
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.session import Session, Wanted
+from gpufairy.core.turn import queue_key
+
+
+class Book:
+    def __init__(self) -> None:
+        self._sessions: dict[str, Session] = {}
+        self._names: dict[tuple[str, str], str] = {}
+        self.queues: dict[str, list[Session]] = {}  # by owner: those who wait for room
+        self.held_back: dict[str, Session] = {}  # those who wait for another session's end
+        self.active: dict[str, Session] = {}  # all that an engine may have to do with
+        self._may_line_up: set[str] = set()
+        self._reserved: set[tuple[str, str]] = set()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._sessions.values())
+
+    def get(self, session_id: str) -> Session | None:
+        return self._sessions.get(session_id)
+
+    def named(self, owner: str, name: str) -> Session | None:
+        return self._sessions.get(self._names.get((owner, name), ""))
+
+    def is_taken(self, owner: str, name: str) -> bool:
+        return (owner, name) in self._names or (owner, name) in self._reserved
+
+    @contextmanager
+    def reserved(self, owner: str, names: Iterable[str]) -> Iterator[None]:
+        """Nobody else is given these names while they are being written."""
+        wanted = {(owner, name) for name in names}
+        self._reserved |= wanted
+        try:
+            yield
+        finally:
+            self._reserved -= wanted
+
+    def waiting(self) -> int:
+        return sum(len(queue) for queue in self.queues.values()) + len(self.held_back)
+
+    def holding(self) -> Iterable[Session]:
+        return [session for session in self.active.values() if session.holds_gpus]
+
+    def put(self, session: Session) -> None:
+        """The session as it is now; an ended one leaves the book."""
+        self._take_out(session.id)
+        if session.phase is Phase.ENDED:
+            return
+        self._sessions[session.id] = session
+        self._names[session.owner, session.name] = session.id
+        if session.phase is not Phase.QUEUED or session.wanted is Wanted.STOP:
+            self.active[session.id] = session
+        elif session.request.after and session.id not in self._may_line_up:
+            self.held_back[session.id] = session
+        else:
+            insort(self.queues.setdefault(session.owner, []), session, key=queue_key)
+
+    def line_up(self, session: Session) -> None:
+        """What it waited for has ended well."""
+        self._may_line_up.add(session.id)
+        self.put(session)
+
+    def _take_out(self, session_id: str) -> None:
+        old = self._sessions.pop(session_id, None)
+        if old is None:
+            return
+        if self._names.get((old.owner, old.name)) == session_id:
+            del self._names[old.owner, old.name]
+        if self.active.pop(session_id, None) is None and self.held_back.pop(session_id, None) is None:
+            queue = self.queues[old.owner]
+            del queue[bisect_left(queue, queue_key(old), key=queue_key)]
+            if not queue:
+                del self.queues[old.owner]

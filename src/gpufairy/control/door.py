@@ -1,0 +1,104 @@
+"""The door: how sessions come in and are asked to leave. Whatever is refused is refused here, before anything is written."""
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gpufairy.control.house import House
+from gpufairy.core.admit import check_ever_fits
+from gpufairy.core.errors import BadInput, Conflict, NoSuchThing, NotAllowed
+from gpufairy.core.names import made_up, nearest
+from gpufairy.core.people import Role, User
+from gpufairy.core.session import Outcome, Request, Session, Wanted
+from gpufairy.core.steps import event, want_stopped
+from gpufairy.store.sessions import IdempotencyKey
+from gpufairy.wire.submit import Submission, SubmitBody, understood
+
+LONGEST_KEY = 200
+
+
+async def submit(house: House, user: User, body: SubmitBody, presets: Mapping[str, SubmitBody], key: str | None) -> list[Session]:
+    known_by = idempotency(user, body, key)
+    if known_by is not None and (made := await house.store.sessions.made_with(known_by)):
+        return made
+    submission = understood(from_preset(body, presets), has_gpus=any(node.gpus for node in house.nodes))
+    check_rights(user, submission)
+    request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
+    check_ever_fits(request, house.nodes)
+    names, now = names_for(house, user, submission), house.clock()
+    sessions = [
+        Session(
+            id=secrets.token_hex(10), name=name, owner=user.name, team=submission.team or user.team, kind=submission.kind,
+            request=request, submitted_at=now, since=now, priority=submission.priority,
+        )
+        for name in names
+    ]  # fmt: skip
+    events = [event(session, "submitted", now, "submitted", actor=user.name) for session in sessions]
+    with house.book.reserved(user.name, names):
+        return await house.add(sessions, events, known_by)
+
+
+def from_preset(body: SubmitBody, presets: Mapping[str, SubmitBody]) -> SubmitBody:
+    if body.preset is None:
+        return body
+    if body.preset not in presets:
+        offered = ", ".join(sorted(presets)) or "none"
+        raise BadInput(f"preset: no {body.preset!r}{nearest(body.preset, presets)}", f"Presets offered here: {offered}.")
+    return body.filled_from(presets[body.preset])
+
+
+def check_rights(user: User, submission: Submission) -> None:
+    if user.role is Role.ADMIN:
+        return
+    if submission.priority > 0:
+        found = f"priority: {submission.priority} asked; above 0 is for admins"
+        raise NotAllowed(found, "Leave it out, or give less than 0 to let others pass.")
+    if submission.team not in (None, user.team):
+        raise NotAllowed(f"team: {user.name} is not in team {submission.team}", f"Leave it out; your team is {user.team or 'none'}.")
+
+
+async def ids_of(house: House, user: User, names: Sequence[str]) -> tuple[str, ...]:
+    found = [house.book.named(user.name, name) or await house.store.sessions.named(user.name, name) for name in names]
+    for name, session in zip(names, found, strict=True):
+        if session is None:
+            raise NoSuchThing(f"after: {user.name} has no session {name!r}", "See `fairy ps -a` for yours.")
+    return tuple(session.id for session in found if session is not None)
+
+
+def names_for(house: House, user: User, submission: Submission) -> list[str]:
+    stem = submission.name or made_up(secrets.randbelow(1 << 30), lambda name: house.book.is_taken(user.name, name))
+    names = [stem] if submission.count is None else [f"{stem}-{number}" for number in range(1, submission.count + 1)]
+    taken = [name for name in names if house.book.is_taken(user.name, name)]
+    if taken:
+        raise Conflict(f"name: {user.name} already has a session {taken[0]!r}", f"Stop it (fairy stop {taken[0]}) or choose another name.")
+    return names
+
+
+def idempotency(user: User, body: SubmitBody, key: str | None) -> IdempotencyKey | None:
+    if key is None:
+        return None
+    if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
+        raise BadInput(f"Idempotency-Key: not 1 to {LONGEST_KEY} printable characters", "Send a random one, such as a UUID.")
+    sent = json.dumps(body.model_dump(exclude_none=True), sort_keys=True)
+    return IdempotencyKey(user.name, key, hashlib.sha256(sent.encode()).hexdigest())
+
+
+async def ask_to_stop(house: House, session: Session, actor: str, why: str) -> Session:
+    """Sets what is wanted; the loops do the rest. Asked twice, or of one that has ended: as it is."""
+    while (live := house.book.get(session.id)) is not None and live.wanted is Wanted.RUN:
+        took = await house.save([want_stopped(live, house.clock(), outcome=Outcome.STOPPED, why=why, actor=actor)])
+        if took:
+            return took[0].after
+    return house.book.get(session.id) or await house.store.sessions.get(session.id) or session
+
+
+def notes_on(request: Request, ignores: frozenset[str], engine: str) -> list[str]:
+    """What the engine here cannot honour, said at once rather than found out later."""
+    given = [name for name in sorted(ignores) if getattr(request, name) not in (None, ())]
+    return [f"{name} is not used here: the {engine} engine runs commands on the machine itself" for name in given]
+
+
+def waits_for(house: House, session: Session) -> list[str]:
+    """Names of live sessions that must end before this one may line up."""
+    return [other.name for session_id in session.request.after if (other := house.book.get(session_id)) is not None]

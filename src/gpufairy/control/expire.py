@@ -1,0 +1,29 @@
+"""The expire loop: ends sessions whose time is up, and forgets what nobody can ask for any more."""
+from datetime import datetime, timedelta
+
+from gpufairy.control.house import House
+from gpufairy.core.amounts import show_duration
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.session import Outcome, Session, Wanted
+from gpufairy.core.steps import want_stopped
+
+KEYS_KEPT = timedelta(hours=24)  # how long a repeated submit is recognised
+
+
+async def expire(house: House) -> None:
+    now = house.clock()
+    over = [session for session in house.book.active.values() if time_is_up(session, now)]
+    await house.save([want_stopped(session, now, outcome=Outcome.EXPIRED, why=why_expired(session)) for session in over])
+
+
+async def forget_old_keys(house: House) -> None:
+    await house.store.sessions.forget_old_keys(house.clock() - KEYS_KEPT)
+
+
+def time_is_up(session: Session, now: datetime) -> bool:
+    end = session.expected_end
+    return session.phase is Phase.RUNNING and session.wanted is Wanted.RUN and end is not None and end <= now
+
+
+def why_expired(session: Session) -> str:
+    return f"its time of {show_duration(session.request.time_limit or timedelta(0))} is up"

@@ -1,0 +1,104 @@
+"""House: what the loops and the edges share. Every write of a session goes through here, so that store, book and bells agree."""
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from gpufairy.control.bell import Bells
+from gpufairy.control.book import Book
+from gpufairy.control.clock import Clock
+from gpufairy.control.registry import Registry
+from gpufairy.core.cluster import Cluster, Policy
+from gpufairy.core.explain import Outlook, outlook
+from gpufairy.core.ledger import Usage, added, hold_ended
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.node import Node, NodeState
+from gpufairy.core.plan import Plan
+from gpufairy.core.session import Session
+from gpufairy.core.steps import Change, Event
+from gpufairy.engines.contract import Engine
+from gpufairy.store.sessions import IdempotencyKey
+from gpufairy.store.store import Store
+
+PLACES_COUNTED = 2000  # how far down the line places are counted: beyond, nobody cares for the exact figure
+OUTLOOK_AGE_S = 1.0  # a picture of the line this old is still told to people
+
+
+class House:
+    def __init__(self, store: Store, engine: Engine, clock: Clock, policy: Policy, secret: bytes) -> None:
+        self.store, self.engine, self.clock, self.policy = store, engine, clock, policy
+        self.book, self.bells = Book(), Bells()
+        self.registry = Registry(store.people, clock, secret, self.book.get)
+        self.nodes: tuple[Node, ...] = ()
+        self.silent_since: datetime | None = None  # the engine's last failure to answer; None: it answers
+        self.plan = Plan((), {}, None, clock())
+        self._usage: dict[str, Usage] = {}
+        self._outlook: Outlook | None = None
+
+    async def move_in(self) -> None:
+        """Reads what the store knows. Nothing runs or ends by this."""
+        await self.registry.load()
+        self._usage = await self.store.sessions.usage()
+        for session in await self.store.sessions.live():
+            self.book.put(session)
+        await self.look_at_nodes()
+
+    async def look_at_nodes(self) -> None:
+        drained = await self.store.nodes.drained()
+        self.nodes = tuple(self._judged(node, drained.get(node.name)) for node in await self.engine.nodes())
+
+    def _judged(self, node: Node, drained_why: str | None) -> Node:
+        if self.silent_since is not None:
+            return replace(node, state=NodeState.SILENT, state_why=f"no answer since {self.silent_since:%H:%M:%S}")
+        if drained_why is not None:
+            return replace(node, state=NodeState.DRAINED, state_why=drained_why)
+        return node
+
+    def cluster(self) -> Cluster:
+        """One picture of now. Good until the next await: the queues in it are the book's own."""
+        return Cluster(self.nodes, tuple(self.book.holding()), self.book.queues, self._usage, self.policy)
+
+    def outlook(self) -> Outlook:
+        now = self.clock()
+        if self._outlook is None or (now - self._outlook.made_at).total_seconds() > OUTLOOK_AGE_S:
+            self._outlook = outlook(self.cluster(), self.plan, now, PLACES_COUNTED)
+        return self._outlook
+
+    async def add(self, sessions: Sequence[Session], events: Sequence[Event], key: IdempotencyKey | None) -> list[Session]:
+        added_now = await self.store.sessions.add(sessions, events, key)
+        for session in added_now:
+            if self.book.get(session.id) is None:  # a repeated request is answered with what was made then
+                self.book.put(session)
+        self._ring(added_now)
+        return added_now
+
+    async def save(self, changes: Sequence[Change]) -> list[Change]:
+        """Writes them, each only if its session is still as it was; returns those that took."""
+        if not changes:
+            return []
+        took = await self.store.sessions.save(changes)
+        for change in took:
+            self.book.put(change.after)
+            if (hold := hold_ended(change)) is not None:
+                owner = change.before.owner
+                self._usage[owner] = added(self._usage.get(owner), hold, self.policy.half_life)
+        if len(took) < len(changes):
+            written = {change.before.id for change in took}
+            for session_id in {change.before.id for change in changes} - written:
+                await self._read_again(session_id)
+        self._ring([change.after for change in took])
+        return took
+
+    async def _read_again(self, session_id: str) -> None:
+        """Somebody was faster: what the store has counts."""
+        session = await self.store.sessions.get(session_id)
+        if session is not None:
+            self.book.put(session)
+
+    def _ring(self, sessions: Sequence[Session]) -> None:
+        self.bells.sessions_changed([session.id for session in sessions])
+        if any(session.id in self.book.active for session in sessions):
+            self.bells.converge.set()
+        if any(session.phase in (Phase.QUEUED, Phase.ENDED) for session in sessions):
+            self.bells.place.set()
+            if self.book.held_back:
+                self.bells.admit.set()

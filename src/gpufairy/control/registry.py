@@ -1,0 +1,137 @@
+"""Registry: who is calling, by which token, and what the token is good for. Kept in memory as the store has it, so a look costs nothing."""
+import hashlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from gpufairy.control.clock import Clock
+from gpufairy.control.passes import PREFIX as PASS_PREFIX
+from gpufairy.control.passes import read_pass
+from gpufairy.core.errors import BadInput, Conflict, NoSuchThing, NotSignedIn
+from gpufairy.core.names import nearest, user_name
+from gpufairy.core.people import Role, Token, User
+from gpufairy.core.session import Session
+from gpufairy.store.people import People
+
+TOKEN_PREFIX = "fairy_"
+LONGEST_TOKEN = 200
+SIGN_IN_AGAIN = "Sign in with `fairy login URL`, or ask an admin for a token (fairy token create --user NAME)."
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody we know, and how they came: with a token of their own, or from inside one of their sessions."""
+
+    user: User
+    scope: str  # "full", "metrics", or "session"
+    token_id: str | None = None
+    session_id: str | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        """From inside a session nobody is: rights only shrink."""
+        return self.user.role is Role.ADMIN and self.scope == "full"
+
+
+class Registry:
+    def __init__(self, people: People, clock: Clock, secret: bytes, live: Callable[[str], Session | None]) -> None:
+        """`live` finds a live session by its id: a session's pass is good only while that session is."""
+        self._people, self._clock, self._secret, self._live = people, clock, secret, live
+        self._users: dict[str, User] = {}
+        self._tokens: dict[str, Token] = {}
+
+    async def load(self) -> None:
+        self._users = {user.name: user for user in await self._people.users()}
+        self._tokens = {token.hash: token for token in await self._people.all_tokens()}
+
+    def users(self) -> list[User]:
+        return sorted(self._users.values(), key=lambda user: user.name)
+
+    def user(self, name: str) -> User:
+        if name not in self._users:
+            raise NoSuchThing(f"no user {name!r}{nearest(name, self._users)}", "See `fairy user list`.")
+        return self._users[name]
+
+    def caller(self, token: str) -> Caller:
+        """Raises NotSignedIn, in the same words whatever is wrong with the token."""
+        caller = self._by_pass(token) if token.startswith(PASS_PREFIX) else self._by_token(token)
+        if caller is None or caller.user.disabled:
+            raise NotSignedIn("this token is not known, has expired or was revoked", SIGN_IN_AGAIN)
+        return caller
+
+    def _by_pass(self, text: str) -> Caller | None:
+        workload = read_pass(self._secret, text[:LONGEST_TOKEN])
+        session = self._live(workload.session_id) if workload is not None else None
+        if workload is None or session is None or session.attempt != workload.attempt or session.owner not in self._users:
+            return None
+        return Caller(self._users[session.owner], "session", session_id=session.id)
+
+    def _by_token(self, text: str) -> Caller | None:
+        token = self._tokens.get(hashed(text[:LONGEST_TOKEN]))
+        if token is None or token.revoked_at is not None or token.user not in self._users:
+            return None
+        if token.expires_at is not None and token.expires_at <= self._clock():
+            return None
+        return Caller(self._users[token.user], token.scope, token_id=token.id)
+
+    async def add_user(self, name: str, role: Role, team: str | None) -> User:
+        if user_name(name) in self._users:
+            raise Conflict(f"there is a user {name!r} already", "Choose another name, or change that one with `fairy user role`.")
+        user = User(name, role, self._clock(), team=team)
+        await self._people.add_user(user)
+        self._users[name] = user
+        return user
+
+    async def ensure_user(self, name: str, role: Role = Role.USER) -> User:
+        return self._users.get(name) or await self.add_user(name, role, None)
+
+    async def change_user(self, name: str, *, role: Role | None = None, disabled: bool | None = None, team: str | None = None) -> User:
+        user = self.user(name)
+        changed = replace(
+            user,
+            role=role or user.role,
+            disabled=user.disabled if disabled is None else disabled,
+            team=user.team if team is None else team or None,
+        )
+        if is_admin(user) and not is_admin(changed) and sum(map(is_admin, self._users.values())) == 1:
+            raise Conflict(f"{name} is the only admin", "Make somebody else an admin first.")
+        await self._people.change_user(name, role=changed.role, disabled=changed.disabled, team=team)
+        self._users[name] = changed
+        return changed
+
+    def tokens(self, user: str) -> list[Token]:
+        return [token for token in self._tokens.values() if token.user == user and token.revoked_at is None]
+
+    async def create_token(self, user: str, label: str, scope: str, expires: timedelta | None) -> tuple[Token, str]:
+        """The token as kept, and its text: shown once, never stored."""
+        if scope not in ("full", "metrics"):
+            raise BadInput(f"scope: found {scope!r}", "Write full or metrics.")
+        text, now = TOKEN_PREFIX + secrets.token_urlsafe(32), self._clock()
+        ends = None if expires is None else now + expires
+        token = Token(secrets.token_hex(6), self.user(user).name, label, hashed(text), scope, now, ends)
+        await self._people.add_token(token)
+        self._tokens[token.hash] = token
+        return token, text
+
+    def token(self, token_id: str) -> Token:
+        found = next((token for token in self._tokens.values() if token.id == token_id and token.revoked_at is None), None)
+        if found is None:
+            raise NoSuchThing(f"no token {token_id!r}", "See `fairy token list`.")
+        return found
+
+    async def revoke_token(self, token_id: str) -> None:
+        token = self.token(token_id)
+        await self._people.revoke_token(token.id, self._clock())
+        del self._tokens[token.hash]
+
+
+def is_admin(user: User) -> bool:
+    return user.role is Role.ADMIN and not user.disabled
+
+
+def hashed(text: str) -> str:
+    """Tokens are long and random, so a plain hash is enough: there is nothing to guess."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+

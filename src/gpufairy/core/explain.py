@@ -1,0 +1,93 @@
+"""Explain: why a session waits, in words: its place, what each node says, when it may start, what its owner can do."""
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gpufairy.core.amounts import show_duration
+from gpufairy.core.cluster import Cluster
+from gpufairy.core.fit import Refusal, fit
+from gpufairy.core.forecast import forecast
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.plan import Plan, seat_for
+from gpufairy.core.room import Room
+from gpufairy.core.session import Seat, Session, Wanted
+from gpufairy.core.share import PARTS, Share, ShareKind
+from gpufairy.core.turn import in_order, ready_at
+
+SMALLER = tuple(Share(ShareKind.FRACTION, PARTS // part) for part in (2, 4))  # what is offered to one who waits for whole GPUs
+FORECAST_DEPTH = 200  # sessions ahead: beyond that an estimate says nothing, and costs much
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    place: int | None  # in line, from 1; None: not in line, or further back than is counted
+    summary: str
+    refusals: tuple[Refusal, ...] = ()
+    forecast_start: datetime | None = None
+    forecast_why: str = ""
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The line as it stood at one moment: made once, asked for many sessions."""
+
+    rooms: Mapping[str, Room]
+    plan: Plan
+    order: Sequence[Session]
+    places: dict[str, int]
+    starts: dict[str, datetime | None]
+    made_at: datetime
+
+
+def outlook(cluster: Cluster, plan: Plan, now: datetime, most: int) -> Outlook:
+    order = in_order(cluster, now, most)
+    places = {session.id: place for place, session in enumerate(order, 1)}
+    return Outlook(cluster.rooms(), plan, order, places, forecast(cluster, order[:FORECAST_DEPTH], now), now)
+
+
+def explain(session: Session, view: Outlook, waits_for: Sequence[str], now: datetime) -> Wait:
+    """`waits_for`: names of live sessions it must come after."""
+    if session.phase is not Phase.QUEUED:
+        return Wait(None, session.why, next_step="")
+    if session.wanted is Wanted.STOP:
+        return Wait(None, f"is being stopped: {session.stop_why}")
+    if waits_for:
+        return Wait(None, f"waits for {', '.join(waits_for)} to end well", next_step="Stop it to give it up.")
+    if ready_at(session) > now:
+        return Wait(None, f"is tried again in {show_duration(ready_at(session) - now)}: {session.why}")
+    place, start = view.places.get(session.id), view.starts.get(session.id)
+    refusals = view.plan.refusals_of(session) or refusals_now(session, view, now)
+    return Wait(place, summary(place, refusals, view), refusals, start, forecast_why(place, start, view), advice(session, refusals, view))
+
+
+def refusals_now(session: Session, view: Outlook, now: datetime) -> tuple[Refusal, ...]:
+    answer = seat_for(session.request, view.rooms.values(), view.plan.promise, now)
+    return () if isinstance(answer, Seat) else answer
+
+
+def summary(place: int | None, refusals: Sequence[Refusal], view: Outlook) -> str:
+    ahead = f"more than {len(view.order)}" if place is None else str(place - 1)
+    if not refusals:
+        return f"waits its turn: {ahead} ahead of it"
+    reason = refusals[0].why if len(refusals) == 1 else f"no room on {len(refusals)} nodes ({refusals[0].why})"
+    return reason if place == 1 else f"{reason}; {ahead} ahead of it"
+
+
+def forecast_why(place: int | None, start: datetime | None, view: Outlook) -> str:
+    if start is not None:
+        return "if those ahead of it stay until their time is up"
+    if place is None or place > FORECAST_DEPTH:
+        return f"not forecast beyond place {FORECAST_DEPTH}"
+    return "not known: it waits for sessions without a time limit"
+
+
+def advice(session: Session, refusals: Sequence[Refusal], view: Outlook) -> str:
+    """What would start at once instead, if anything would."""
+    if not refusals or session.request.share.whole_gpus < 1:
+        return "It starts by itself when room appears."
+    for share in SMALLER:
+        request = replace(session.request, share=share)
+        if any(isinstance(fit(request, room), Seat) for room in view.rooms.values()):
+            return f"It starts by itself when room appears. A request for --gpus {request.share} would fit now."
+    return "It starts by itself when room appears."

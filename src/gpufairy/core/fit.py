@@ -1,0 +1,142 @@
+"""Fit: can this request sit on this node now? The answer is a Seat, or a Refusal in words."""
+from dataclasses import dataclass
+
+from gpufairy.core.amounts import show_cpus, show_size
+from gpufairy.core.mig import best_start
+from gpufairy.core.node import Node, NodeState
+from gpufairy.core.room import GpuRoom, Room
+from gpufairy.core.session import GpuSeat, Request, Seat
+from gpufairy.core.share import PARTS, ShareKind, show_parts
+
+CPU_ONLY_CPUS_MILLI = 1000  # what a session without GPU gets if it does not say
+# Sessions that do not say how many CPUs they want get this part of their GPU's portion of the node, so that
+# a box whose GPUs are all taken still has CPUs for a session that needs none.
+DEFAULT_PORTION = 7 / 8
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why not here, not now."""
+
+    node: str
+    why: str
+
+
+def fit(request: Request, room: Room) -> Seat | Refusal:
+    node = room.node
+    if node.state is not NodeState.READY:
+        return Refusal(node.name, f"{node.name} is {node.state}" + (f": {node.state_why}" if node.state_why else ""))
+    if request.pool not in (None, node.pool):
+        return Refusal(node.name, f"{node.name} is not in pool {request.pool}")
+    gpus = fit_gpus(request, room)
+    if isinstance(gpus, Refusal):
+        return gpus
+    cpus_milli, memory_bytes = needs(request, node, sum(gpu.parts for gpu in gpus))
+    if room.cpus_milli < cpus_milli:
+        return Refusal(node.name, f"{node.name} has {show_cpus(max(0, room.cpus_milli))} CPUs free, {show_cpus(cpus_milli)} asked")
+    if room.memory_bytes < memory_bytes:
+        return Refusal(node.name, f"{node.name} has {show_size(max(0, room.memory_bytes))} of memory free, {show_size(memory_bytes)} asked")
+    return Seat(node.name, cpus_milli, memory_bytes, tuple(gpus))
+
+
+def needs(request: Request, node: Node, gpu_parts: int) -> tuple[int, int]:
+    """CPUs and memory of the seat: as asked, else in proportion to the part of the node's GPUs it gets."""
+    if gpu_parts and node.gpus:
+        portion = gpu_parts / (len(node.gpus) * PARTS) * DEFAULT_PORTION
+    else:
+        portion = min(1.0, (request.cpus_milli or CPU_ONLY_CPUS_MILLI) / node.cpus_milli) * DEFAULT_PORTION
+    default_cpus = portion * node.cpus_milli if gpu_parts else min(CPU_ONLY_CPUS_MILLI, node.cpus_milli)
+    cpus_milli = request.cpus_milli if request.cpus_milli is not None else max(1, int(default_cpus))
+    memory_bytes = request.memory_bytes if request.memory_bytes is not None else int(portion * node.memory_bytes)
+    return cpus_milli, memory_bytes
+
+
+def fit_gpus(request: Request, room: Room) -> list[GpuSeat] | Refusal:
+    share = request.share
+    if share.kind is ShareKind.NONE:
+        return []
+    if not room.gpus:
+        return Refusal(room.node.name, f"{room.node.name} has no GPU")
+    fitting_kind = [gpu for gpu in room.gpus if is_kind(gpu.gpu.kind, request.gpu_kind)]
+    if not fitting_kind:
+        have = ", ".join(sorted({gpu.gpu.kind for gpu in room.gpus}))
+        return Refusal(room.node.name, f"{room.node.name} has {have}, not {request.gpu_kind}")
+    if share.kind is ShareKind.MIG:
+        return fit_mig(share.profile, fitting_kind, room)
+    plain = [gpu for gpu in fitting_kind if gpu.gpu.mig is None]
+    if not plain:
+        return Refusal(room.node.name, f"every GPU of {room.node.name} is cut by MIG; {share} asked")
+    if share.kind is ShareKind.WHOLE:
+        return fit_whole(share.whole_gpus, plain, room)
+    return fit_part(request, plain, room)
+
+
+def is_kind(kind: str, wanted: str | None) -> bool:
+    """`A100` takes any A100; `A100-40GB` only that one. Compared by whole words."""
+    return wanted is None or kind.lower() == wanted.lower() or kind.lower().split("-")[0] == wanted.lower()
+
+
+def fit_whole(count: int, plain: list[GpuRoom], room: Room) -> list[GpuSeat] | Refusal:
+    free = [gpu for gpu in plain if gpu.free_parts == PARTS]
+    if len(free) < count:
+        return Refusal(room.node.name, f"{room.node.name} has {len(free)} whole GPUs free of {len(plain)}, {count} asked")
+    return [part_of(gpu, PARTS) for gpu in free[:count]]
+
+
+def fit_part(request: Request, plain: list[GpuRoom], room: Room) -> list[GpuSeat] | Refusal:
+    """A fraction goes where the least is left over; many fGPU may come to several whole GPUs."""
+    asked = {gpu.gpu.uuid: parts_on(request, gpu) for gpu in plain}
+    whole = {parts // PARTS for parts in asked.values() if parts > PARTS and parts % PARTS == 0}
+    if whole:
+        return fit_whole(min(whole), plain, room)
+    fitting = [gpu for gpu in plain if asked[gpu.gpu.uuid] <= gpu.free_parts]
+    if not fitting:
+        most = max(gpu.free_parts for gpu in plain)
+        return Refusal(room.node.name, f"{room.node.name} has at most {show_parts(most)} of one GPU free, {request.share} asked")
+    tightest = min(fitting, key=lambda gpu: (gpu.free_parts - asked[gpu.gpu.uuid], gpu.gpu.index))
+    return [part_of(tightest, asked[tightest.gpu.uuid])]
+
+
+def parts_on(request: Request, gpu: GpuRoom) -> int:
+    """What the share comes to on this GPU; rounded down, so that five fifths fit."""
+    if request.share.kind is ShareKind.FRACTION:
+        return request.share.parts
+    return max(1, request.share.parts * PARTS // gpu.gpu.fgpu_parts)
+
+
+def part_of(gpu: GpuRoom, parts: int) -> GpuSeat:
+    memory_bytes = gpu.gpu.memory_bytes * parts // PARTS
+    return GpuSeat(gpu.gpu.index, gpu.gpu.uuid, parts, memory_bytes, gpu.gpu.kind, gpu.gpu.simulated)
+
+
+def fit_mig(profile: str, fitting_kind: list[GpuRoom], room: Room) -> list[GpuSeat] | Refusal:
+    in_mig_mode = [gpu for gpu in fitting_kind if gpu.gpu.mig is not None]
+    if not in_mig_mode:
+        return Refusal(room.node.name, f"no GPU of {room.node.name} is in MIG mode, {profile} asked")
+    seats = [seat for gpu in in_mig_mode if (seat := instance_on(gpu, profile)) is not None]
+    if not seats:
+        return Refusal(room.node.name, f"{room.node.name} has no room for a {profile} on its MIG GPUs")
+    left = {gpu.gpu.uuid: gpu.free_parts for gpu in in_mig_mode}
+    return [min(seats, key=lambda seat: (left[seat.uuid] - seat.parts, seat.index))]
+
+
+def instance_on(gpu: GpuRoom, name: str) -> GpuSeat | None:
+    """A free instance of the profile: one that is there, or one cut where it leaves the most choice."""
+    table = gpu.gpu.mig
+    profile = table.profile(name) if table is not None else None
+    if table is None or profile is None:
+        return None
+    start, uuid = best_start(table, profile, list(gpu.cut)), ""
+    if gpu.gpu.instances is not None:
+        free = [i for i in gpu.gpu.instances if i.profile == name and (i.start, i.size) not in gpu.cut]
+        start, uuid = (free[0].start, free[0].uuid) if free else (None, "")
+    if start is None:
+        return None
+    parts = profile.compute_slices * PARTS // table.compute_slices
+    memory_bytes = profile.memory_bytes or gpu.gpu.memory_bytes * profile.size // table.memory_slices
+    enforced = gpu.gpu.shares_enforced
+    return GpuSeat(
+        gpu.gpu.index, gpu.gpu.uuid, parts, memory_bytes, gpu.gpu.kind, gpu.gpu.simulated,
+        profile=name, start=start, size=profile.size, instance_uuid=uuid,
+        enforced=enforced, accounted=() if enforced else ("memory", "sm"),
+    )  # fmt: skip

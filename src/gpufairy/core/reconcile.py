@@ -1,0 +1,153 @@
+"""Reconcile: what people want and the store says, against what the engine sees. The answer is Orders; nothing is done here.
+
+An order's change is written first; its deed is done only if that write took. A deed done twice is harmless.
+"""
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from gpufairy.core.cluster import Policy
+from gpufairy.core.lifecycle import Happening, Phase
+from gpufairy.core.session import Outcome, Session, Wanted
+from gpufairy.core.steps import Change, amend, change, end, requeue
+from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
+
+
+class Deed(StrEnum):
+    LAUNCH = "launch"
+    STOP = "stop"
+    CLEAR = "clear"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    change: Change | None = None
+    deed: Deed | None = None
+    session: Session | None = None  # to launch
+    workload: WorkloadId | None = None  # to stop or clear
+    grace: timedelta = timedelta(0)
+
+
+def reconcile(sessions: Iterable[Session], workloads: Iterable[Workload], now: datetime, policy: Policy) -> list[Order]:
+    """Orders for live sessions. Workloads of sessions not given here are `leftovers`' affair."""
+    seen = {workload.id: workload for workload in workloads}
+    return [order for session in sessions if (order := order_for(session, seen.get(workload_id(session)), now, policy)) is not None]
+
+
+def order_for(session: Session, workload: Workload | None, now: datetime, policy: Policy) -> Order | None:
+    stop = session.wanted is Wanted.STOP
+    match session.phase:
+        case Phase.QUEUED | Phase.PLACED if stop:
+            return Order(stopped(session, Happening.TOLD_TO_STOP, None, now))
+        case Phase.PLACED:
+            made = change(session, (Happening.LAUNCH_ORDERED, "starting"), now=now)
+            return Order(made, Deed.LAUNCH, session=made.after)
+        case Phase.STARTING | Phase.RUNNING if workload is not None and not workload.alive:
+            return over(session, workload, now)
+        case Phase.RUNNING if workload is None:
+            return vanished(session, now)
+        case Phase.STARTING | Phase.RUNNING if stop:
+            made = change(session, (Happening.TOLD_TO_STOP, session.stop_why), now=now)
+            return Order(made, Deed.STOP, workload=workload_id(session), grace=policy.stop_grace)
+        case Phase.STARTING:
+            return started(session, workload, now)
+        case Phase.STOPPING:
+            return leaving(session, workload, now, policy)
+        case Phase.LOST:
+            return found(session, workload, now)
+    return None
+
+
+def started(session: Session, workload: Workload | None, now: datetime) -> Order | None:
+    if workload is None:  # the launch was written but not done, or its answer was lost: launching again is harmless
+        return Order(deed=Deed.LAUNCH, session=session)
+    if workload.state is WorkloadState.RUNNING:
+        return Order(change(session, (Happening.READY, f"running on {workload.node}"), now=now))
+    return None
+
+
+def over(session: Session, workload: Workload, now: datetime) -> Order:
+    """It has exited by itself; or, told to stop, before anybody could tell it."""
+    cleared = Order(deed=Deed.CLEAR, workload=workload.id)
+    code = workload.exit_code
+    if code == 0:
+        return with_change(cleared, end(session, Happening.EXITED, now, outcome=Outcome.DONE, why="done, exit code 0", exit_code=0))
+    found_out = workload.why or ("ended, exit code not known" if code is None else f"exit code {code}")
+    if may_retry(session):
+        return with_change(cleared, requeue(session, now, f"{found_out}; try {session.attempt + 1} of {session.request.retries + 1}"))
+    outcome = Outcome.LOST if code is None else Outcome.FAILED
+    return with_change(cleared, end(session, Happening.EXITED, now, outcome=outcome, why=found_out, exit_code=code))
+
+
+def vanished(session: Session, now: datetime) -> Order:
+    """The engine answers and does not know it: removed from outside, with no exit code left behind."""
+    why = "its workload is gone and left no exit code: removed from outside"
+    if session.wanted is Wanted.RUN and may_retry(session):
+        return Order(requeue(session, now, why))
+    return Order(end(session, Happening.EXITED, now, outcome=Outcome.LOST, why=why))
+
+
+def leaving(session: Session, workload: Workload | None, now: datetime, policy: Policy) -> Order | None:
+    if workload is None or not workload.alive:
+        cleared = Order(deed=Deed.CLEAR, workload=workload_id(session))
+        if session.wanted is Wanted.RUN:
+            return with_change(cleared, requeue(session, now, session.why))
+        return with_change(cleared, stopped(session, Happening.GONE, workload.exit_code if workload else None, now))
+    # Asked once, when it was told to stop; past its grace it is killed, again at every look until it is gone.
+    if now - session.since > policy.stop_grace:
+        return Order(deed=Deed.STOP, workload=workload.id)
+    return None
+
+
+def found(session: Session, workload: Workload | None, now: datetime) -> Order:
+    """The node of a LOST session answers again."""
+    if workload is not None and workload.alive:
+        return Order(change(session, (Happening.NODE_BACK, "its node is back"), now=now))
+    if workload is not None:
+        return over(session, workload, now)
+    why = "its node came back without it"
+    if session.wanted is Wanted.STOP:
+        return Order(stopped(session, Happening.GAVE_UP, None, now))
+    if may_retry(session):
+        return Order(requeue(session, now, why))
+    return Order(end(session, Happening.GAVE_UP, now, outcome=Outcome.LOST, why=why))
+
+
+def node_silent(sessions: Iterable[Session], now: datetime, why: str) -> list[Order]:
+    """No answer for too long. Nothing is stopped, nothing is freed that might run."""
+    can_be_silent = (Phase.PLACED, Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+    return [Order(change(session, (Happening.NODE_SILENT, why), now=now)) for session in sessions if session.phase in can_be_silent]
+
+
+def refused(session: Session, now: datetime, why: str, policy: Policy) -> Change:
+    """The engine would not launch it: back to the queue, and given up after a few times."""
+    made = amend(change(session, (Happening.REFUSED, why), now=now), refusals=session.refusals + 1)
+    if session.refusals + 1 < policy.most_refusals:
+        return made
+    return amend(made, wanted=Wanted.STOP, stop_outcome=Outcome.FAILED, stop_why=f"refused {session.refusals + 1} times: {why}")
+
+
+def leftovers(workloads: Iterable[Workload], live: Iterable[Session], ended: Iterable[str]) -> tuple[list[Order], list[Workload]]:
+    """Workloads that no live session stands for: old attempts and ended sessions are cleaned up, unknown ones handed back to be adopted."""
+    attempts, over_ids = {session.id: session.attempt for session in live}, set(ended)
+    orders, unknown = [], []
+    for workload in workloads:
+        session_id, attempt = workload.id.session_id, workload.id.attempt
+        if session_id in over_ids or attempt < attempts.get(session_id, 0):
+            orders.append(Order(deed=Deed.STOP if workload.alive else Deed.CLEAR, workload=workload.id))
+        elif session_id not in attempts:
+            unknown.append(workload)
+    return orders, unknown
+
+
+def stopped(session: Session, what: Happening, exit_code: int | None, now: datetime) -> Change:
+    return end(session, what, now, outcome=session.stop_outcome, why=session.stop_why or "stopped", exit_code=exit_code)
+
+
+def may_retry(session: Session) -> bool:
+    return session.wanted is Wanted.RUN and session.attempt <= session.request.retries
+
+
+def with_change(order: Order, made: Change) -> Order:
+    return Order(made, order.deed, order.session, order.workload, order.grace)

@@ -1,0 +1,124 @@
+"""Session: what a user holds. Request: what they asked. Seat: what was set aside for it."""
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from gpufairy.core.lifecycle import HOLDS_GPUS, Phase
+from gpufairy.core.share import NO_GPU, Share
+
+
+class SessionKind(StrEnum):
+    BATCH = "batch"
+    INTERACTIVE = "interactive"
+
+
+class Wanted(StrEnum):
+    RUN = "run"
+    STOP = "stop"
+
+
+class Outcome(StrEnum):
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    EXPIRED = "expired"
+    EVICTED = "evicted"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    share: Share = NO_GPU
+    command: tuple[str, ...] = ()  # empty only for an interactive session
+    cpus_milli: int | None = None  # None: in proportion to the GPU share of the node it lands on
+    memory_bytes: int | None = None  # None: likewise
+    gpu_kind: str | None = None
+    pool: str | None = None
+    image: str | None = None  # None: the default image
+    time_limit: timedelta | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    workdir: str | None = None
+    retries: int = 0  # how often a failed attempt is tried again
+    after: tuple[str, ...] = ()  # ids of sessions that must end well first
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSeat:
+    """One GPU's part of a seat."""
+
+    index: int
+    uuid: str  # of the GPU itself
+    parts: int  # of PARTS, what share of the GPU; of a MIG instance its compute slices over all of them
+    memory_bytes: int
+    kind: str = ""
+    simulated: bool = False
+    profile: str = ""  # MIG alone, with the next three
+    start: int = 0
+    size: int = 0
+    instance_uuid: str = ""  # a fixed MIG instance; empty when it is cut on demand
+    enforced: tuple[str, ...] = ()
+    accounted: tuple[str, ...] = ("memory", "sm")
+
+    @property
+    def device(self) -> str:
+        """What CUDA_VISIBLE_DEVICES should say."""
+        return self.instance_uuid or self.uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    node: str
+    cpus_milli: int
+    memory_bytes: int
+    gpus: tuple[GpuSeat, ...] = ()
+    charge_parts: int = 0  # what fair share counts a second of it as, in parts of a GPU (see turn.py)
+
+    @property
+    def gpu_parts(self) -> int:
+        return sum(gpu.parts for gpu in self.gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    id: str
+    name: str
+    owner: str
+    kind: SessionKind
+    request: Request
+    submitted_at: datetime
+    since: datetime  # when it came into its phase
+    number: int = 0  # order of submission, given by the store
+    team: str | None = None
+    priority: int = 0
+    wanted: Wanted = Wanted.RUN
+    stop_outcome: Outcome = Outcome.STOPPED  # how it ends if `wanted` is STOP; who asked has set it
+    stop_why: str = ""
+    phase: Phase = Phase.QUEUED
+    why: str = ""
+    outcome: Outcome | None = None
+    exit_code: int | None = None
+    seat: Seat | None = None
+    attempt: int = 1
+    refusals: int = 0  # by the engine, in a row
+    revision: int = 1
+    placed_at: datetime | None = None  # since when the seat is held
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def holds_gpus(self) -> bool:
+        return self.phase in HOLDS_GPUS
+
+    @property
+    def state(self) -> str:
+        """The word users see: QUEUED and PLACED are both PENDING."""
+        return "PENDING" if self.phase in (Phase.QUEUED, Phase.PLACED) else self.phase.name
+
+    @property
+    def expected_end(self) -> datetime | None:
+        """The latest it may run to; None without a limit, or before it has started."""
+        if self.request.time_limit is None or self.started_at is None:
+            return None
+        return self.started_at + self.request.time_limit

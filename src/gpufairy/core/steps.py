@@ -1,0 +1,82 @@
+"""What happens to a session: `step` is the only way its phase changes, `Change` is what the store writes of it."""
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gpufairy.core.lifecycle import Happening, Phase, phase_after
+from gpufairy.core.session import Outcome, Seat, Session, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row of a session's history."""
+
+    session_id: str
+    owner: str
+    name: str
+    at: datetime
+    what: str  # a Happening, or "submitted", "stop_wanted", "adopted"
+    phase: Phase  # afterwards
+    why: str
+    attempt: int
+    number: int = 0  # given by the store: order of events
+    actor: str = ""  # who asked, where a person did
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A session before and after, and the events that led there; written whole or not at all, if `before` still stands."""
+
+    before: Session
+    after: Session
+    events: tuple[Event, ...]
+
+
+def step(session: Session, what: Happening, now: datetime, why: str = "") -> Session:
+    """The session after one happening. Clears what the new phase no longer has."""
+    after = phase_after(session.phase, what, session.id)
+    changed = replace(session, phase=after, since=now, why=why)
+    if after is Phase.QUEUED:
+        return replace(changed, seat=None, placed_at=None, started_at=None)
+    if after is Phase.RUNNING and session.started_at is None:
+        return replace(changed, started_at=now, refusals=0)
+    if after is Phase.ENDED:
+        return replace(changed, ended_at=now)
+    return changed
+
+
+def change(before: Session, *happenings: tuple[Happening, str], now: datetime) -> Change:
+    """The steps one after the other as a single write, with an event for each."""
+    session, events = before, []
+    for what, why in happenings:
+        session = step(session, what, now, why)
+        events.append(event(session, what, now, why))
+    return Change(before, replace(session, revision=before.revision + 1), tuple(events))
+
+
+def place(session: Session, seat: Seat, now: datetime, why: str) -> Change:
+    return amend(change(session, (Happening.PLACED, why), now=now), seat=seat, placed_at=now)
+
+
+def end(session: Session, what: Happening, now: datetime, *, outcome: Outcome, why: str, exit_code: int | None = None) -> Change:
+    return amend(change(session, (what, why), now=now), outcome=outcome, exit_code=exit_code)
+
+
+def requeue(session: Session, now: datetime, why: str) -> Change:
+    """Back into the queue as a new attempt, when the old one is no more. The table lets only STOPPING and LOST do that."""
+    happenings = [(Happening.REQUEUED, why)]
+    if session.phase in (Phase.STARTING, Phase.RUNNING):
+        happenings.insert(0, (Happening.TOLD_TO_STOP, why))
+    return amend(change(session, *happenings, now=now), attempt=session.attempt + 1)
+
+
+def want_stopped(session: Session, now: datetime, *, outcome: Outcome, why: str, actor: str = "") -> Change:
+    after = replace(session, wanted=Wanted.STOP, stop_outcome=outcome, stop_why=why, revision=session.revision + 1)
+    return Change(session, after, (event(session, "stop_wanted", now, why, actor),))
+
+
+def amend(made: Change, **fields: object) -> Change:
+    return replace(made, after=replace(made.after, **fields))  # type: ignore[arg-type]
+
+
+def event(session: Session, what: str, now: datetime, why: str, actor: str = "") -> Event:
+    return Event(session.id, session.owner, session.name, now, what, session.phase, why, session.attempt, actor=actor)

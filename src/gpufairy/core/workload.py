@@ -1,0 +1,41 @@
+"""Workload: what an engine sees of a session. The labels on it are the truth, so it carries the session it was launched for."""
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from gpufairy.core.session import Session
+
+
+class WorkloadState(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    EXITED = "exited"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadId:
+    session_id: str
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.session_id}.{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    id: WorkloadId
+    node: str
+    state: WorkloadState
+    exit_code: int | None = None  # None: not known, or not over
+    why: str = ""  # the engine's own words: "killed by the kernel, out of memory"
+    started_at: datetime | None = None
+    pid: int | None = None  # on the host, where the engine knows it
+    session: Session | None = None  # as labelled at launch; None: labels unreadable
+
+    @property
+    def alive(self) -> bool:
+        return self.state is not WorkloadState.EXITED
+
+
+def workload_id(session: Session) -> WorkloadId:
+    return WorkloadId(session.id, session.attempt)

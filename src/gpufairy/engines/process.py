@@ -1,0 +1,248 @@
+"""Sessions as child processes of this machine: for trying it out. Nothing holds them apart, and the engine says so.
+
+A workload is its run folder (run_folder.py) and its shim (shim.py); a restarted server finds what runs by them. Followed is a
+workload's session and what was opened beside it: a process that makes itself a session of its own (setsid) is not.
+"""
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from gpufairy.core.errors import EngineRefused, EngineSilent
+from gpufairy.core.node import Node
+from gpufairy.core.session import Session, SessionKind
+from gpufairy.core.workload import Workload, WorkloadId, workload_id
+from gpufairy.engines.archive import tar_stream
+from gpufairy.engines.contract import Address, Command, Credentials
+from gpufairy.engines.cpu_pins import pick_cpus
+from gpufairy.engines.joblog import cut_log, open_log, read_log
+from gpufairy.engines.proc import pids_by_sid
+from gpufairy.engines.process_env import Surroundings, allowed, left_out, session_environment
+from gpufairy.engines.run_folder import Places, mark_stopped, read_url, remove_half_removed, remove_run, take_claim, write_label
+from gpufairy.engines.runs import Runs
+from gpufairy.engines.shim import WAIT_FOR_EVER, beside_argv, pinned, shim_argv, spawn
+from gpufairy.engines.streams import DescriptorStream, open_stream
+
+LOG_CAP_BYTES = 64 * 2**20
+ROUND_S = 1.0  # how often logs are measured and strays ended: a flood of 1 GB/min writes 17 MB meanwhile
+
+log = logging.getLogger(__name__)
+
+
+class ProcessEngine:
+    name = "process"
+    isolation = (
+        "None: sessions are plain processes of one system user on this machine, can see and end each other, and one that detaches"
+        " itself (setsid) is not followed. Seats of at least one CPU are pinned to that many; memory and GPUs are only accounted."
+    )
+    ignores = frozenset({"image", "mounts"})
+
+    def __init__(
+        self,
+        folder: Path,
+        node: Node,
+        credentials: Callable[[Session], Credentials],
+        *,
+        log_cap_bytes: int = LOG_CAP_BYTES,
+        path_prepend: str = "",
+    ) -> None:
+        self._places = Places(folder.resolve())
+        self._node = node
+        self._credentials = credentials
+        self._log_cap_bytes = log_cap_bytes
+        self._path_prepend = path_prepend
+        self._runs = Runs(self._places, node.name, on_gone=self._cut_log)
+        self._cpus = os.sched_getaffinity(0)
+        self._most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # what sessions get: the server's own is raised
+        self._null = -1
+        self._rounds: asyncio.Task[None] | None = None
+
+    async def start(self, on_change: Callable[[], None]) -> None:
+        try:
+            self._places.make()
+            remove_half_removed(self._places.runs)
+        except OSError as error:
+            raise EngineRefused(f"the process engine cannot use {self._places.root}: {error}", "Choose another by --data.") from error
+        raise_open_files()
+        self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        await self.list_mine()  # adopts what runs
+        await self._runs.adopt_beside()
+        self._runs.changed = on_change
+        self._rounds = asyncio.create_task(self._look_after(), name="process engine: logs and strays")
+
+    async def close(self) -> None:
+        if self._rounds is not None:
+            self._rounds.cancel()
+            await asyncio.wait([self._rounds])
+        self._runs.close()
+        if self._null >= 0:
+            os.close(self._null)
+            self._null = -1
+
+    async def nodes(self) -> list[Node]:
+        return [replace(self._node, seen_at=datetime.now(UTC))]
+
+    async def list_mine(self) -> list[Workload]:
+        try:
+            return self._runs.look_at_all()
+        except OSError as error:
+            raise EngineSilent(f"the process engine cannot read {self._places.runs}: {error}") from error
+
+    async def launch(self, session: Session) -> None:
+        name = str(workload_id(session))
+        run = self._places.run(name)
+        if run.exists() and not self._made_void(name):
+            return
+        if not session.request.command and session.kind is not SessionKind.INTERACTIVE:
+            raise EngineRefused(f"session {session.name} is a batch session without a command", "Give it a command to run.")
+        cpus = self._cpus_for(session)
+        credentials = self._credentials(session)
+        try:
+            # Label first, spawn second: a shim without a label would hold GPUs for nobody; a label without a shim is made void.
+            write_label(run, session, credentials)
+            pid = self._spawned(session, name, cpus)
+        except (OSError, ValueError) as error:
+            take_claim(run)
+            remove_run(run)
+            raise EngineRefused(f"the process engine on {self._node.name} could not start session {session.name}: {error}") from error
+        try:
+            self._runs.begin(name, session, pid, cpus or frozenset())
+        except OSError as error:  # out of descriptors: it may run all the same, and is found again by its claim
+            raise EngineSilent(f"session {session.name} was started and cannot be watched: {error}", "Raise `ulimit -n`.") from error
+
+    def _made_void(self, name: str) -> bool:
+        try:
+            return self._runs.made_void(name)
+        except OSError as error:
+            raise EngineRefused(f"the process engine cannot write to {self._places.runs}: {error}", "Free room there.") from error
+
+    def _spawned(self, session: Session, name: str, cpus: frozenset[int] | None) -> int:
+        home, results, request = self._places.home(session.owner), self._places.results(name), session.request
+        for folder in (home, results):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        env = session_environment(session, self._surroundings(session, name))
+        argv = shim_argv(self._places.run(name), work_folder(session, home), self._most_files, request.command or WAIT_FOR_EVER)
+        descriptor = open_log(self._places.log(name))
+        try:
+            if dropped := left_out(request.env):
+                os.write(descriptor, f"fairy: not passed on, since sessions may not set them: {', '.join(dropped)}\n".encode())
+            with pinned(cpus):
+                return spawn(argv, env, stdin=self._null, stdout=descriptor, stderr=descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _surroundings(self, session: Session, name: str) -> Surroundings:
+        run, home = self._places.run(name), self._places.home(session.owner)
+        return Surroundings(home, self._places.results(name), run / "token", read_url(run), self._path_prepend, os.environ)
+
+    def _cpus_for(self, session: Session) -> frozenset[int] | None:
+        if session.seat is None:
+            return None
+        return pick_cpus(session.seat.cpus_milli, self._cpus, (live.cpus for live in self._runs.live.values()))
+
+    async def stop(self, workload: WorkloadId, grace: timedelta) -> None:
+        name = str(workload)
+        if not self._runs.alive(name):
+            return
+        with contextlib.suppress(OSError):  # a full disk must not keep anything running
+            mark_stopped(self._places.run(name))
+        live = self._runs.live.get(name)
+        if live is None:
+            await self._runs.strays.end()
+        elif grace <= timedelta(0):
+            live.kill()
+        else:
+            live.signal(signal.SIGTERM, beside=signal.SIGHUP)
+            if live.kill_timer is None:
+                live.kill_timer = asyncio.get_running_loop().call_later(grace.total_seconds(), live.kill)
+
+    async def clear(self, workload: WorkloadId) -> None:
+        name = str(workload)
+        found = self._runs.look(name)
+        if found is None:
+            return
+        if found.alive:
+            raise EngineRefused(f"workload {workload} still runs, so it cannot be cleared", "Stop it first.")
+        remove_run(self._places.run(name))
+        self._runs.forget(name)
+
+    def logs(self, workload: WorkloadId, follow: bool) -> AsyncIterator[bytes]:
+        name = str(workload)
+        return read_log(self._places.log(name), self._log_cap_bytes, follow=follow, over=lambda: not self._runs.alive(name))
+
+    def results(self, workload: WorkloadId) -> AsyncIterator[bytes]:
+        return tar_stream(self._places.all_results, self._places.results(str(workload)).name)
+
+    async def open(self, workload: WorkloadId, command: Command) -> DescriptorStream:
+        name = str(workload)
+        session = self._runs.label(name) if self._runs.alive(name) else None
+        live = self._runs.live.get(name)
+        if session is None or live is None or not command.argv:
+            raise EngineRefused(f"workload {workload} does not run here, so nothing can be opened in it", "See `fairy ps`.")
+        env = session_environment(session, self._surroundings(session, name)) | dict(allowed(command.env))
+        if command.terminal:
+            env.setdefault("TERM", "xterm-256color")
+        argv = beside_argv(work_folder(session, self._places.home(session.owner)), self._most_files, command.argv)
+        try:
+            with pinned(live.cpus or None):
+                stream = open_stream(argv, env, command, lambda ended: self._runs.beside_gone(live, ended))
+        except (OSError, ValueError) as error:
+            raise EngineRefused(f"{command.argv[0]} could not be started in session {session.name}: {error}") from error
+        live.beside.append(stream)
+        return stream
+
+    async def address(self, workload: WorkloadId, port: int) -> Address | None:
+        return Address("127.0.0.1", port) if self._runs.alive(str(workload)) and 0 < port < 65536 else None
+
+    async def commit(self, workload: WorkloadId, image: str) -> str:
+        raise EngineRefused("the process engine has no images", "Use the docker or kubernetes engine.")
+
+    async def pids(self, workload: WorkloadId) -> list[int]:
+        return (await self.pids_of_all()).get(workload, [])
+
+    async def pids_of_all(self) -> dict[WorkloadId, list[int]]:
+        """Every process of every live workload, what was opened beside it included, in one pass over /proc."""
+        running = await asyncio.to_thread(pids_by_sid)
+        return {
+            live.seen.id: [pid for sid in live.sids for pid in running.get(sid, [])]
+            for live in self._runs.live.values()
+            if live.seen is not None
+        }
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(ROUND_S)
+            for name in list(self._runs.live):
+                self._cut_log(name)
+            try:
+                await self._runs.look_at_left()
+                if await self._runs.strays.end():
+                    self._runs.changed()
+            except OSError as error:
+                log.warning("what sessions left behind could not be looked at: %s", error)
+
+    def _cut_log(self, name: str) -> None:
+        try:
+            if cut_log(self._places.log(name), self._log_cap_bytes):
+                log.info("cut the log of %s: it was over %d bytes", name, self._log_cap_bytes)
+        except OSError as error:
+            log.warning("the log of %s could not be cut: %s", name, error)
+
+
+def work_folder(session: Session, home: Path) -> str:
+    """Where its commands begin: its own choice, relative to its home, or home itself."""
+    wanted = session.request.workdir or ""
+    return str(home / ("" if wanted == "~" else wanted.removeprefix("~/")))
+
+
+def raise_open_files() -> None:
+    """A descriptor a workload, a few a connection: the usual soft limit of 1024 is soon reached."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # an unlimited hard limit may be refused: then it stays as it is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

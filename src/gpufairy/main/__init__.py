@@ -1,0 +1,1 @@
+"""Builds every object and starts them; nobody imports it but the command line's table, by name."""

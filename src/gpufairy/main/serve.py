@@ -1,0 +1,134 @@
+"""The server: every object made here, started in order, and closed in the other. Sessions outlive it."""
+import asyncio
+import contextlib
+import logging
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+
+from gpufairy.api.app import make_app
+from gpufairy.api.context import Context
+from gpufairy.control.admit import admit
+from gpufairy.control.clock import SteadyClock
+from gpufairy.control.converge import converge
+from gpufairy.control.expire import expire, forget_old_keys
+from gpufairy.control.house import House
+from gpufairy.control.links import SignInLinks
+from gpufairy.control.loop import Loop
+from gpufairy.control.measure import Meter
+from gpufairy.control.passes import make_pass
+from gpufairy.control.place import place_waiting
+from gpufairy.core.node import Node
+from gpufairy.core.session import Session
+from gpufairy.engines.contract import Credentials
+from gpufairy.engines.process import ProcessEngine
+from gpufairy.store.store import Store
+from gpufairy.wire.config import Config
+
+log = logging.getLogger("gpufairy.serve")
+
+PASS_SECRET = "pass_secret"  # in the store's meta table: signs the tokens that sessions are given
+DRAIN_S = 3  # how long open requests may take to end when the server is asked to leave
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """All that was decided before anything was started."""
+
+    data: Path
+    listener: socket.socket
+    url: str
+    node: Node
+    config: Config
+    fairy_path: str  # a folder with `fairy` in it, put on the PATH of sessions
+    fairy_command: str  # how the person who started it calls `fairy`
+
+
+@asynccontextmanager
+async def opened(setup: Setup) -> AsyncIterator[Context]:
+    """Store, engine and house, with the loops running."""
+    policy = setup.config.to_policy()
+    store_url = setup.config.server.store or f"sqlite:///{setup.data / 'fairy.db'}"
+    store = await Store.open(store_url, holder=f"{setup.node.name} at {setup.url}", half_life=policy.half_life)
+    async with contextlib.AsyncExitStack() as undo:
+        undo.push_async_callback(store.close)
+        secret = bytes.fromhex(await store.meta.put_once(PASS_SECRET, secrets.token_hex(32)))
+        engine = ProcessEngine(
+            setup.data / "sessions", setup.node, partial(credentials, secret, setup.url),
+            log_cap_bytes=setup.config.log_cap_bytes, path_prepend=setup.fairy_path,
+        )  # fmt: skip
+        house = House(store, engine, SteadyClock(), policy, secret)
+        await engine.start(house.bells.converge.set)
+        undo.push_async_callback(engine.close)
+        await house.move_in()
+        loops = make_loops(house)
+        async with running(loops):
+            readings = Meter(house, engine.pids_of_all).readings
+            yield Context(house, SignInLinks(house.clock), loops, setup.config.presets, readings)
+
+
+def credentials(secret: bytes, url: str, session: Session) -> Credentials:
+    return Credentials(url, make_pass(secret, session))
+
+
+def make_loops(house: House) -> list[Loop]:
+    """The pauses let a burst gather, so that many changes share one write; the long waits are only for what rings no bell."""
+    bells = house.bells
+    return [
+        Loop("admit", partial(admit, house), bells.admit, every_s=10, pause_s=0.05),
+        Loop("place", partial(place_waiting, house), bells.place, every_s=1, pause_s=0.005),
+        Loop("converge", partial(converge, house), bells.converge, every_s=1, pause_s=0.005),
+        Loop("expire", partial(expire, house), bells.expire, every_s=0.5),
+        Loop("forget", partial(forget_old_keys, house), asyncio.Event(), every_s=3600),
+    ]
+
+
+@asynccontextmanager
+async def running(loops: list[Loop]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(loop.run(), name=f"loop {loop.name}") for loop in loops]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Web(uvicorn.Server):
+    """Uvicorn, but signals are ours: it must not take them, since the store is closed after it."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.answers = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.answers.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(setup: Setup, on_ready: Callable[[Context], Awaitable[None]]) -> None:
+    """Runs until SIGTERM or SIGINT. `on_ready` is awaited once requests are answered."""
+    async with opened(setup) as context:
+        settings = uvicorn.Config(
+            make_app(context), http="httptools", ws="none", log_config=None, access_log=False, server_header=False, lifespan="off",
+            timeout_graceful_shutdown=DRAIN_S, timeout_keep_alive=75, h11_max_incomplete_event_size=65536,
+        )  # fmt: skip
+        web = Web(settings)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, partial(setattr, web, "should_exit", True))
+        answering = asyncio.create_task(web.serve(sockets=[setup.listener]))
+        await asyncio.wait([answering, asyncio.create_task(web.answers.wait())], return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            await on_ready(context)
+        await answering

@@ -1,0 +1,158 @@
+"""`fairy up`: decides, starts the server, signs the person who started it in, and says what there is."""
+import asyncio
+import gc
+import getpass
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpufairy.api.context import Context
+from gpufairy.cli.options import one_command
+from gpufairy.client import connection, local_server
+from gpufairy.control.house import House
+from gpufairy.core.errors import BadInput, Conflict, NotSignedIn
+from gpufairy.core.people import Role
+from gpufairy.main.banner import banner, say
+from gpufairy.main.machine import chosen_engine, data_folder, this_node
+from gpufairy.main.ports import listen
+from gpufairy.main.serve import Setup, serve
+from gpufairy.wire.config import load_config
+
+ANNOUNCE = "FAIRY_ANNOUNCE_FD"  # where a server in the background hands its block to the one who started it
+
+
+def _up(
+    *,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Else ~/.local/share/gpufairy.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="Port of page and API. Else 8420, or the next that is free.")] = None,
+    listen_on: Annotated[str | None, typer.Option("--listen", metavar="ADDRESS", help="Else 127.0.0.1: this machine alone.")] = None,
+    ssh_port: Annotated[int | None, typer.Option("--ssh-port", help="For the SSH gateway, which this version does not have yet.")] = None,
+    engine: Annotated[str, typer.Option("--engine", metavar="auto|process", help="What runs the sessions.")] = "auto",
+    simulate: Annotated[str | None, typer.Option("--simulate", metavar="GPUS", help="Pretend: 4xA100-40GB,1xH200,1xA100:mig")] = None,
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A fairy.toml with settings.")] = None,
+    background: Annotated[bool, typer.Option("-d", "--detach", help="Return when it serves.")] = False,
+) -> None:
+    """Start the server here: queue, API, sessions. In the foreground, unless -d."""
+    if background:
+        in_background()
+        return
+    if ssh_port is not None:
+        sys.stderr.write("fairy: --ssh-port is not used: the SSH gateway is not part of this version yet\n")
+    settings = load_config(config)
+    settings.to_policy()
+    chosen_engine(engine)
+    folder = data_folder(data, dict(os.environ))
+    node = this_node(settings, simulate)
+    make_private(folder)
+    host = listen_on or settings.server.listen
+    listener = listen(host, settings.server.port if port is None else port)
+    url = settings.server.url or f"http://{reachable(host)}:{listener.getsockname()[1]}"
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
+    setup = Setup(folder, listener, url, node, settings, write_fairy_command(folder), os.environ.get("FAIRY_COMMAND", "fairy"))
+    asyncio.run(serve(setup, lambda context: ready(setup, context)))
+
+
+up = one_command(_up, "fairy up")
+
+
+async def ready(setup: Setup, context: Context) -> None:
+    user = await sign_in(setup, context.house)
+    noted = local_server.LocalServer(os.getpid(), local_server.birth_of(os.getpid()), setup.url, str(setup.data))
+    local_server.write_down(noted, os.environ)
+    text = banner(setup, context.house.engine, user, f"{setup.url}/signin?code={context.links.make(user)}")
+    announce_to = os.environ.pop(ANNOUNCE, None)
+    if announce_to is None:
+        say(text)
+    else:
+        with os.fdopen(int(announce_to), "w") as pipe:
+            pipe.write(text)
+    gc.collect()
+    gc.freeze()  # what is here now stays for good: the collector need not walk it again and again
+
+
+async def sign_in(setup: Setup, house: House) -> str:
+    """The person who starts the server is its admin, and signed in on the command line: with the token they have, or a new one."""
+    registry, name = house.registry, admin_name()
+    await registry.ensure_user(name, Role.ADMIN)
+    try:
+        stored = connection.load(os.environ)
+        if stored is not None and registry.caller(stored.token).user.name == name:
+            connection.save(connection.Connection(setup.url, stored.token), os.environ)
+            return name
+    except (NotSignedIn, BadInput):
+        pass
+    _, text = await registry.create_token(name, f"fairy up on {setup.node.name}", "full", None)
+    connection.save(connection.Connection(setup.url, text), os.environ)
+    return name
+
+
+def admin_name() -> str:
+    name = re.sub(r"[^a-z0-9_-]", "-", getpass.getuser().lower())[:31].strip("-")
+    return name if name[:1].isalpha() else "admin"
+
+
+def in_background() -> None:
+    """The same command again, without -d, in a session of its own; its block comes through a pipe, so that no log has the sign-in link."""
+    arguments = [word for word in sys.argv[1:] if word not in ("-d", "--detach")]
+    folder = data_folder(named_data(arguments), dict(os.environ))
+    make_private(folder)
+    reading, writing = os.pipe()
+    log_path = folder / "server.log"
+    with open(os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
+        began_at = log.tell()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "gpufairy", *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            pass_fds=(writing,), env={**os.environ, ANNOUNCE: str(writing)},
+        )  # fmt: skip
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    if text:
+        say(text.replace("Ctrl-C stops the server", "`fairy down` stops the server"))
+        return
+    child.wait()
+    said = log_path.read_bytes()[began_at:].decode(errors="replace").strip()
+    raise Conflict(f"the server did not start: {said.removeprefix('fairy: ') or 'it said nothing'}", f"Its log is {log_path}.")
+
+
+def named_data(arguments: list[str]) -> Path | None:
+    for at, word in enumerate(arguments):
+        if word == "--data" and at + 1 < len(arguments):
+            return Path(arguments[at + 1])
+        if word.startswith("--data="):
+            return Path(word.removeprefix("--data="))
+    return None
+
+
+def make_private(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise BadInput(f"cannot make the data folder {folder}: {error.strerror or error}", "Choose another with --data.") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInput(f"the data folder {folder} cannot be written", "Choose another with --data, or mend its rights.")
+
+
+def write_fairy_command(folder: Path) -> str:
+    """A folder with nothing but `fairy` in it, for the PATH of sessions: ours has a Python of its own, which must not hide theirs."""
+    bin_folder = folder / "bin"
+    bin_folder.mkdir(exist_ok=True)
+    script = f'#!/bin/sh\nexec "{sys.executable}" -m gpufairy "$@"\n'
+    new = bin_folder / ".fairy.new"
+    new.write_text(script)
+    new.chmod(0o755)
+    new.replace(bin_folder / "fairy")
+    return str(bin_folder)
+
+
+def reachable(host: str) -> str:
+    """An address that works from this machine itself."""
+    if host in ("0.0.0.0", "::", ""):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host

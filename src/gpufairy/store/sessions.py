@@ -1,0 +1,163 @@
+"""Sessions: added, changed under guard, read. Each write is one transaction with its events and what the ledger makes of it."""
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import func as sql
+
+from gpufairy.core.ledger import Usage, hold_ended
+from gpufairy.core.lifecycle import HOLDS_GPUS, Phase
+from gpufairy.core.session import Session
+from gpufairy.core.steps import Change, Event
+from gpufairy.store import tables
+from gpufairy.store.reader import Reader
+from gpufairy.store.rows import PHASES, chunks, from_micros, hold_to_row, session_from_row, session_to_row
+from gpufairy.store.session_writes import (
+    ADD_HOLDS,
+    ADD_SESSIONS,
+    GUARDED,
+    IdempotencyKey,
+    change_to_row,
+    forget_keys,
+    made_before,
+    refuse_taken_names,
+    remember_key,
+    those_that_stand,
+    write_events,
+    write_usage,
+)
+from gpufairy.store.tables import HOLDING, LIVE
+from gpufairy.store.writer import Writer
+
+__all__ = ["IdempotencyKey", "Sessions"]
+
+table = tables.sessions
+
+
+class Sessions:
+    def __init__(self, writer: Writer, reader: Reader, half_life: timedelta, last_number: int) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._half_life = half_life
+        self._last_number = last_number  # touched in the writer's thread alone
+
+    async def add(self, sessions: Sequence[Session], events: Sequence[Event], key: IdempotencyKey | None = None) -> list[Session]:
+        """All or none, each with its number. A key seen before with the same body gives what was made then."""
+        return await self._writer.write(lambda connection: self._add(connection, sessions, events, key))
+
+    async def made_with(self, key: IdempotencyKey) -> list[Session] | None:
+        """What was made with this key before; None: nothing yet, or it is forgotten."""
+        return await self._reader.read(lambda connection: made_before(connection, key))
+
+    async def save(self, changes: Sequence[Change]) -> list[Change]:
+        """Those that took: for the others somebody was faster, or the session has ended; read again."""
+        if not changes:
+            return []
+        return await self._writer.write(lambda connection: self._save(connection, changes))
+
+    async def forget_old_keys(self, before: datetime) -> None:
+        await self._writer.write(lambda connection: forget_keys(connection, before))
+
+    async def live(self) -> list[Session]:
+        return await self._sessions(LIVE_ONES)
+
+    async def get(self, session_id: str) -> Session | None:
+        found = await self._sessions(BY_ID, {"wanted_id": session_id})
+        return found[0] if found else None
+
+    async def named(self, owner: str, name: str) -> Session | None:
+        """The live one of that name, else the newest."""
+        asked = {"wanted_owner": owner, "wanted_name": name}
+        found = await self._sessions(LIVE_OF_NAME, asked) or await self._sessions(NEWEST_OF_NAME, asked)
+        return found[0] if found else None
+
+    async def page(
+        self,
+        *,
+        owner: str | None,
+        states: Sequence[Phase] | None,
+        name: str | None,
+        limit: int,
+        after: int | None,
+        newest_first: bool = True,
+    ) -> list[Session]:
+        """`after`: the number of the last session of the page before."""
+        query = select(table)
+        if owner is not None:
+            query = query.where(table.c.owner == owner)
+        if name is not None:
+            query = query.where(table.c.name == name)
+        if states is not None:
+            query = in_states(query, states)
+        if after is not None:
+            query = query.where(table.c.number < after if newest_first else table.c.number > after)
+        return await self._sessions(query.order_by(table.c.number.desc() if newest_first else table.c.number).limit(limit))
+
+    async def ended(self, ids: Sequence[str]) -> dict[str, Session]:
+        found = [await self._sessions(AMONG_ENDED, {"wanted_ids": some}) for some in chunks(ids)]
+        return {session.id: session for some in found for session in some}
+
+    async def known(self, ids: Sequence[str]) -> set[str]:
+        return await self._reader.read(
+            lambda connection: {row.id for some in chunks(ids) for row in connection.execute(KNOWN, {"wanted_ids": some})}
+        )
+
+    async def usage(self) -> dict[str, Usage]:
+        rows = await self._reader.read(lambda connection: connection.execute(select(tables.usage)).all())
+        return {row.owner: Usage(row.gpu_seconds, from_micros(row.as_of)) for row in rows}
+
+    async def counts(self) -> dict[Phase, int]:
+        query = select(table.c.phase, sql.count()).group_by(table.c.phase)
+        rows = await self._reader.read(lambda connection: connection.execute(query).all())
+        return {**dict.fromkeys(Phase, 0), **{PHASES[phase]: count for phase, count in rows}}
+
+    async def _sessions(self, query: Select[Any], values: dict[str, Any] | None = None) -> list[Session]:
+        return await self._reader.read(lambda connection: [session_from_row(row) for row in connection.execute(query, values or {})])
+
+    def _add(
+        self, connection: Connection, sessions: Sequence[Session], events: Sequence[Event], key: IdempotencyKey | None
+    ) -> list[Session]:
+        if key is not None and (made := made_before(connection, key)) is not None:
+            return made
+        refuse_taken_names(connection, sessions)
+        numbered = [replace(session, number=self._last_number + place) for place, session in enumerate(sessions, 1)]
+        self._last_number += len(numbered)
+        if numbered:
+            connection.execute(ADD_SESSIONS, [session_to_row(session) for session in numbered])
+        write_events(connection, events)
+        if key is not None:
+            remember_key(connection, key, numbered)
+        return numbered
+
+    def _save(self, connection: Connection, changes: Sequence[Change]) -> list[Change]:
+        took = those_that_stand(connection, changes)
+        if not took:
+            return []
+        connection.execute(GUARDED, [change_to_row(change) for change in took])
+        write_events(connection, [event for change in took for event in change.events])
+        holds = [hold for change in took if (hold := hold_ended(change)) is not None]
+        if holds:
+            connection.execute(ADD_HOLDS, [hold_to_row(hold) for hold in holds])
+            write_usage(connection, holds, self._half_life)
+        return took
+
+
+def in_states(query: Select[Any], states: Sequence[Phase]) -> Select[Any]:
+    """The first condition says no more than the second, but opens an index without the kind of which there are most."""
+    if set(states) <= HOLDS_GPUS:
+        query = query.where(HOLDING)
+    elif Phase.ENDED not in states:
+        query = query.where(LIVE)
+    return query.where(table.c.phase.in_([phase.value for phase in states]))
+
+
+AMONG = table.c.id.in_(bindparam("wanted_ids", expanding=True))
+KNOWN = select(table.c.id).where(AMONG)
+BY_ID = select(table).where(table.c.id == bindparam("wanted_id"))
+AMONG_ENDED = select(table).where(AMONG, table.c.phase == Phase.ENDED.value)
+LIVE_ONES = select(table).where(LIVE).order_by(table.c.number)
+OF_NAME = (table.c.owner == bindparam("wanted_owner")) & (table.c.name == bindparam("wanted_name"))
+LIVE_OF_NAME = select(table).where(OF_NAME, LIVE)
+NEWEST_OF_NAME = select(table).where(OF_NAME).order_by(table.c.number.desc()).limit(1)

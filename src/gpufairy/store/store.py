@@ -1,0 +1,111 @@
+"""The store as the rest of the system sees it: opened once, by the one server that writes."""
+import asyncio
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import func as sql
+from sqlalchemy import select
+
+from gpufairy.core.errors import NotLeader, StoreUnavailable
+from gpufairy.store import tables
+from gpufairy.store.database import Database, open_database
+from gpufairy.store.events import Events
+from gpufairy.store.faults import core_errors
+from gpufairy.store.leader import FileLock, Lease, LeaseTimes, take_lease
+from gpufairy.store.meta import Meta
+from gpufairy.store.migrate import migrate
+from gpufairy.store.nodes import Nodes
+from gpufairy.store.people import People
+from gpufairy.store.reader import Reader
+from gpufairy.store.sessions import Sessions
+from gpufairy.store.writer import Writer
+
+log = logging.getLogger(__name__)
+TIMES = LeaseTimes()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the store must give back when it closes."""
+
+    database: Database
+    lock: FileLock | None
+    writer: Writer
+    reader: Reader
+    beating: asyncio.Task[None] | None
+
+
+class Store:
+    sessions: Sessions
+    events: Events
+    people: People
+    nodes: Nodes
+    meta: Meta
+
+    def __init__(self, held: Held, half_life: timedelta, last_number: int) -> None:
+        self._held = held
+        writer, reader = held.writer, held.reader
+        self.sessions = Sessions(writer, reader, half_life, last_number)
+        self.events = Events(reader)
+        self.people = People(writer, reader)
+        self.nodes = Nodes(writer, reader)
+        self.meta = Meta(writer, reader)
+
+    @classmethod
+    async def open(
+        cls, url: str, *, holder: str, half_life: timedelta, wait_for_lease: bool = True, times: LeaseTimes = TIMES
+    ) -> "Store":
+        """`holder` names this server to people. SQLite in use: Conflict at once; PostgreSQL: waits for the lease."""
+        with ExitStack() as undo:
+            database = open_database(url)
+            undo.callback(database.dispose)
+            lock = FileLock(database.file, holder) if database.file is not None else None
+            if lock is not None:
+                undo.callback(lock.release)
+            lease = await take_lease(database, holder, times, wait_for_lease)
+            await asyncio.to_thread(migrate, database, lease)
+            last_number = await asyncio.to_thread(last_session_number, database)
+            undo.pop_all()
+        return cls(hold(database, lock, lease, times), half_life, last_number)
+
+    async def close(self) -> None:
+        """What was asked before is written; then another server may take over at once."""
+        held = self._held
+        if held.beating is not None:
+            held.beating.cancel()
+            await asyncio.wait([held.beating])
+        try:
+            await held.writer.close()
+        except StoreUnavailable as error:
+            log.warning("the lease could not be given back, so the next server waits for it: %s", error)
+        await held.reader.close()
+        held.database.dispose()
+        if held.lock is not None:
+            held.lock.release()
+
+
+def last_session_number(database: Database) -> int:
+    """Read under the lease: nobody can add one afterwards."""
+    with core_errors(database.place), database.reading.connect() as connection:
+        return connection.execute(select(sql.max(tables.sessions.c.number))).scalar() or 0
+
+
+def hold(database: Database, lock: FileLock | None, lease: Lease, times: LeaseTimes) -> Held:
+    writer = Writer(database, lease)
+    beating = asyncio.create_task(beat(writer, times.beat_s)) if lock is None else None
+    return Held(database, lock, writer, Reader(database), beating)
+
+
+async def beat(writer: Writer, every_s: float) -> None:
+    """Shows those who wait for the lease that this server lives: every commit is a beat, so an empty one will do."""
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            await writer.write(lambda connection: None)
+        except StoreUnavailable as error:
+            log.warning("no beat of the lease: %s", error)
+        except NotLeader as error:
+            log.error("%s", error)
+            return

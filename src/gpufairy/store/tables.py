@@ -1,0 +1,156 @@
+"""The tables, the same on SQLite and PostgreSQL. Their history is in migrations/; a test holds the two together.
+
+Times are whole microseconds since 1970 in UTC: exact, comparable and the same in both databases.
+"""
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, Table, Text, text
+
+metadata = MetaData()
+
+# SQLite gives row numbers only to a column it calls INTEGER; that one has 64 bits there.
+RowNumber = BigInteger().with_variant(Integer(), "sqlite")
+
+# Spelt out, never a bound parameter: a partial index serves a query only if the planner can read the same condition in it.
+LIVE = text("phase <> 'ended'")
+HOLDING = text("phase NOT IN ('ended', 'queued')")  # few, however long the queue is
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("submitted_at", BigInteger, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("team", Text),
+    Column("priority", Integer, nullable=False),
+    Column("wanted", Text, nullable=False),
+    Column("stop_outcome", Text, nullable=False),
+    Column("stop_why", Text, nullable=False),
+    Column("phase", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("outcome", Text),
+    Column("exit_code", Integer),
+    Column("seat", Text),
+    Column("attempt", Integer, nullable=False),
+    Column("refusals", Integer, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("placed_at", BigInteger),
+    Column("started_at", BigInteger),
+    Column("ended_at", BigInteger),
+)
+Index("sessions_number", sessions.c.number, unique=True)
+Index("sessions_live_name", sessions.c.owner, sessions.c.name, unique=True, sqlite_where=LIVE, postgresql_where=LIVE)
+Index("sessions_live", sessions.c.number, sqlite_where=LIVE, postgresql_where=LIVE)
+Index("sessions_live_owner", sessions.c.owner, sessions.c.number, sqlite_where=LIVE, postgresql_where=LIVE)
+Index("sessions_holding", sessions.c.owner, sessions.c.number, sqlite_where=HOLDING, postgresql_where=HOLDING)
+Index("sessions_owner", sessions.c.owner, sessions.c.number)
+Index("sessions_name", sessions.c.name, sessions.c.owner, sessions.c.number)
+Index("sessions_phase", sessions.c.phase)
+
+events = Table(
+    "events",
+    metadata,
+    Column("number", RowNumber, primary_key=True, autoincrement=True),
+    Column("session_id", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("what", Text, nullable=False),
+    Column("phase", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("actor", Text, nullable=False),
+    sqlite_autoincrement=True,  # a number is never given twice, even after old events were removed
+)
+Index("events_session", events.c.session_id, events.c.number)
+Index("events_owner", events.c.owner, events.c.number)
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("number", RowNumber, primary_key=True, autoincrement=True),
+    Column("session_id", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("team", Text),
+    Column("seat", Text, nullable=False),
+    Column("gpu_parts", BigInteger, nullable=False),
+    Column("charge_parts", BigInteger, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("holds_owner", holds.c.owner, holds.c.until)
+Index("holds_session", holds.c.session_id)
+
+usage = Table(
+    "usage",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("gpu_seconds", Float(53), nullable=False),
+    Column("as_of", BigInteger, nullable=False),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("body_hash", Text, nullable=False),
+    Column("session_ids", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+Index("idempotency_keys_at", idempotency_keys.c.at)
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("disabled", Boolean, nullable=False),
+    Column("team", Text),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user", Text, ForeignKey("users.name"), nullable=False),
+    Column("label", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
+)
+Index("tokens_hash", tokens.c.hash, unique=True)
+Index("tokens_user", tokens.c.user)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("fingerprint", Text, primary_key=True),
+    Column("user", Text, ForeignKey("users.name"), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("added_at", BigInteger, nullable=False),
+)
+Index("keys_user", keys.c.user)
+
+drained = Table("drained", metadata, Column("node", Text, primary_key=True), Column("why", Text, nullable=False))
+
+meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+
+# One row. Made before any migration, by leader.py: who may not write may not migrate either.
+leader = Table(
+    "leader",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("holder", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+)

@@ -1,0 +1,36 @@
+"""Bodies about people and nodes: users, tokens, SSH keys, drains."""
+from typing import Annotated
+
+from pydantic import Field
+
+from gpufairy.wire.read import Strict
+
+Short = Annotated[str, Field(max_length=255)]
+
+
+class UserBody(Strict):
+    name: Short
+    role: Short = "user"
+    team: Short | None = None
+
+
+class UserChangeBody(Strict):
+    role: Short | None = None
+    disabled: bool | None = None
+    team: Short | None = None  # an empty one takes the user out of the team
+
+
+class TokenBody(Strict):
+    label: Short = "command line"
+    expires: Short | None = None  # such as 30d; None: good until revoked
+    user: Short | None = None  # admins: for somebody else
+    scope: Short = "full"
+
+
+class KeyBody(Strict):
+    key: Annotated[str, Field(max_length=16384)]
+    user: Short | None = None
+
+
+class DrainBody(Strict):
+    why: Short | None = None

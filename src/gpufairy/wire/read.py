@@ -1,0 +1,43 @@
+"""Reading what strangers sent into a model, and saying in one sentence what is wrong with it."""
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gpufairy.core.amounts import shown
+from gpufairy.core.errors import BadInput
+from gpufairy.core.names import nearest
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """No unknown field, no silent conversion, gone after one call."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def read(model: type[Model], sent: Any, where: str) -> Model:
+    if not isinstance(sent, dict):
+        raise BadInput(f"{where}: expected fields and values, found {type(sent).__name__}", 'Send an object such as {"gpus": "0.5"}.')
+    try:
+        return model.model_validate(sent)
+    except ValidationError as error:
+        raise BadInput(f"{where}: {sentence(model, error)}", f"Fields that are known: {', '.join(model.model_fields)}.") from None
+
+
+def sentence(model: type[BaseModel], error: ValidationError) -> str:
+    """The first fault, in words: which field, what was found, what was expected."""
+    fault = error.errors(include_url=False, include_context=False)[0]
+    path = [str(part) for part in fault["loc"] if not is_union_branch(part)]
+    field = ".".join(path)[:80]
+    if fault["type"] == "extra_forbidden":
+        return f"unknown field {shown(field)}{nearest(path[-1], model.model_fields)}"
+    if fault["type"] == "missing":
+        return f"field {field} is missing"
+    return f"{field}: {fault['msg'][0].lower()}{fault['msg'][1:]}, found {shown(str(fault['input']))}"
+
+
+def is_union_branch(part: Any) -> bool:
+    """Pydantic names the branch of a union it tried in the path; people did not write that."""
+    branches = ("list[", "dict[", "constrained-", "function-")
+    return isinstance(part, str) and (part in {"str", "int", "float", "bool"} or part.startswith(branches))

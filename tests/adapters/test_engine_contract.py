@@ -1,0 +1,289 @@
+"""What every engine must do, said only through the contract. A new engine joins by an entry in ENGINES."""
+import asyncio
+import io
+import tarfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from engine_waits import (
+    PATIENCE_S,
+    read_to_end,
+    seen,
+    started,
+    stop_all,
+    until_exited,
+    until_running,
+    whole_log,
+    whole_results,
+)
+
+from builders import a_gpu_seat, a_node, a_seat, a_session
+from gpufairy.core.errors import EngineRefused
+from gpufairy.core.share import PARTS
+from gpufairy.core.workload import WorkloadId, workload_id
+from gpufairy.engines.contract import Address, Command, Credentials, Engine
+from gpufairy.engines.fake import FakeContainers, FakeEngine
+from gpufairy.engines.process import ProcessEngine
+
+AT_ONCE, SOON = timedelta(0), timedelta(seconds=10)
+Maker = Callable[[], Engine]  # each call: another server's engine over the same machine
+
+
+def fake(_: Path) -> Maker:
+    containers = FakeContainers()
+    return lambda: FakeEngine((a_node(),), containers)
+
+
+def process(folder: Path) -> Maker:
+    return lambda: ProcessEngine(folder, a_node(), lambda _: Credentials("http://127.0.0.1:8420", "secret-token"))
+
+
+ENGINES = {"fake": fake, "process": process}
+
+
+@pytest.fixture(params=ENGINES)
+def make_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Maker:
+    return ENGINES[request.param](tmp_path)
+
+
+@pytest.fixture
+async def engine(make_engine: Maker) -> AsyncIterator[Engine]:
+    async with started(make_engine()) as running:
+        yield running
+        await stop_all(running)
+
+
+async def test_a_command_runs_and_its_exit_code_is_seen(engine: Engine):
+    session = a_session("sh", "-c", "echo hello; exit 3")
+    await engine.launch(session)
+    assert (await until_exited(engine, session)).exit_code == 3
+    assert await whole_log(engine, session) == b"hello\n"
+
+
+async def test_success_is_exit_code_zero(engine: Engine):
+    session = a_session("true")
+    await engine.launch(session)
+    assert (await until_exited(engine, session)).exit_code == 0
+
+
+async def test_a_workload_carries_the_session_it_was_launched_for(engine: Engine):
+    session = a_session("sleep", "1000", seat=a_seat("here", a_gpu_seat(0, PARTS // 2)))
+    await engine.launch(session)
+    workload = await until_running(engine, session)
+    assert workload.session == session
+    assert workload.node == "here"
+    assert workload.started_at is not None
+
+
+async def test_launching_twice_runs_once(engine: Engine):
+    session = a_session("echo", "once")
+    await engine.launch(session)
+    await engine.launch(session)
+    await until_exited(engine, session)
+    await engine.launch(session)
+    assert await whole_log(engine, session) == b"once\n"
+
+
+async def test_another_attempt_is_another_workload(engine: Engine):
+    first = a_session("echo", "tried")
+    second = replace(first, attempt=2)
+    for session in (first, second):
+        await engine.launch(session)
+        await until_exited(engine, session)
+    assert {workload.id.attempt for workload in await engine.list_mine()} == {1, 2}
+    assert await whole_log(engine, second) == b"tried\n"
+
+
+async def test_an_interactive_session_runs_until_it_is_stopped(engine: Engine):
+    session = a_session()
+    await engine.launch(session)
+    await until_running(engine, session)
+    await engine.stop(workload_id(session), SOON)
+    assert not (await until_exited(engine, session)).alive
+
+
+async def test_a_batch_session_without_a_command_is_refused(engine: Engine):
+    session = a_session("true")
+    with pytest.raises(EngineRefused):
+        await engine.launch(replace(session, request=replace(session.request, command=())))
+    assert await engine.list_mine() == []
+
+
+async def test_stopping_at_once_ends_it(engine: Engine):
+    session = a_session("sleep", "1000")
+    await engine.launch(session)
+    await until_running(engine, session)
+    await engine.stop(workload_id(session), AT_ONCE)
+    assert "told to stop" in (await until_exited(engine, session)).why
+
+
+async def test_stopping_and_clearing_what_is_not_there_is_fine(engine: Engine):
+    await engine.stop(WorkloadId("nobody", 1), SOON)
+    await engine.clear(WorkloadId("nobody", 1))
+    assert await engine.address(WorkloadId("nobody", 1), 80) is None
+
+
+async def test_stopping_one_leaves_the_others_alone(engine: Engine):
+    doomed, spared = a_session("sleep", "1000"), a_session("sleep", "1000")
+    for session in (doomed, spared):
+        await engine.launch(session)
+        await until_running(engine, session)
+    await engine.stop(workload_id(doomed), AT_ONCE)
+    await until_exited(engine, doomed)
+    assert (await until_running(engine, spared)).alive
+
+
+async def test_a_cleared_workload_is_no_longer_listed_but_keeps_its_log_and_results(engine: Engine):
+    session = a_session("sh", "-c", 'echo kept; echo result > "$FAIRY_RESULTS/out.txt"')
+    await engine.launch(session)
+    await until_exited(engine, session)
+    await engine.clear(workload_id(session))
+    assert await seen(engine, session) is None
+    assert await whole_log(engine, session) == b"kept\n"
+    assert await whole_results(engine, session) != b""
+
+
+async def test_what_still_runs_cannot_be_cleared(engine: Engine):
+    session = a_session("sleep", "1000")
+    await engine.launch(session)
+    await until_running(engine, session)
+    with pytest.raises(EngineRefused):
+        await engine.clear(workload_id(session))
+
+
+async def test_an_exit_is_told_without_being_asked(make_engine: Maker):
+    engine, changed = make_engine(), asyncio.Event()
+    await engine.start(changed.set)
+    session = a_session("true")
+    await engine.launch(session)
+    async with asyncio.timeout(PATIENCE_S):
+        while (found := await seen(engine, session)) is None or found.alive:
+            changed.clear()
+            await changed.wait()
+    await engine.close()
+
+
+async def test_a_restarted_server_finds_what_runs_and_what_ended(make_engine: Maker):
+    running, ended = a_session("sleep", "1000"), a_session("sh", "-c", "exit 4")
+    async with started(make_engine()) as first:
+        for session in (running, ended):
+            await first.launch(session)
+        before = await until_running(first, running)
+        await until_exited(first, ended)
+    async with started(make_engine()) as second:
+        assert await seen(second, running) == before
+        assert (await until_exited(second, ended)).exit_code == 4
+        await second.launch(running)
+        assert await seen(second, running) == before
+        await second.stop(workload_id(running), AT_ONCE)
+        await until_exited(second, running)
+
+
+async def test_an_adopted_workload_is_told_of_too(make_engine: Maker):
+    session, changed = a_session("sleep", "1000"), asyncio.Event()
+    async with started(make_engine()) as first:
+        await first.launch(session)
+        await until_running(first, session)
+    second = make_engine()
+    await second.start(changed.set)
+    await second.stop(workload_id(session), AT_ONCE)
+    async with asyncio.timeout(PATIENCE_S):
+        while (found := await seen(second, session)) is None or found.alive:
+            changed.clear()
+            await changed.wait()
+    await second.close()
+
+
+async def test_following_a_log_ends_with_the_workload(engine: Engine):
+    session = a_session("sh", "-c", "echo first; sleep 1000")
+    await engine.launch(session)
+    chunks = engine.logs(workload_id(session), follow=True)
+    assert await anext(chunks) == b"first\n"
+    await engine.stop(workload_id(session), AT_ONCE)
+    async with asyncio.timeout(PATIENCE_S):
+        _ = [chunk async for chunk in chunks]
+
+
+async def test_a_log_can_be_followed_before_the_launch(engine: Engine):
+    session = a_session("echo", "early")
+    following = asyncio.create_task(whole_log(engine, session))
+    await asyncio.sleep(0)
+    await engine.launch(session)
+    assert await following == b"early\n"
+
+
+async def test_the_log_of_nobody_is_empty(engine: Engine):
+    assert await whole_log(engine, a_session("true"), follow=False) == b""
+
+
+async def test_results_come_as_a_tar(engine: Engine):
+    session = a_session("sh", "-c", 'echo 42 > "$FAIRY_RESULTS/answer.txt"')
+    await engine.launch(session)
+    await until_exited(engine, session)
+    with tarfile.open(fileobj=io.BytesIO(await whole_results(engine, session))) as archive:
+        assert archive.getnames() == ["answer.txt"]
+        assert archive.extractfile("answer.txt").read() == b"42\n"
+
+
+async def test_no_results_are_an_empty_stream(engine: Engine):
+    session = a_session("true")
+    await engine.launch(session)
+    await until_exited(engine, session)
+    assert await whole_results(engine, session) == b""
+    assert await whole_results(engine, a_session("true")) == b""
+
+
+async def test_a_command_can_be_opened_beside_it(engine: Engine):
+    session = a_session()
+    await engine.launch(session)
+    await until_running(engine, session)
+    stream = await engine.open(workload_id(session), Command(("sh", "-c", "echo beside; exit 5")))
+    assert await read_to_end(stream.stdout) == b"beside\n"
+    assert await asyncio.wait_for(stream.wait(), PATIENCE_S) == 5
+    await stream.close()
+
+
+async def test_what_was_opened_ends_with_the_workload(engine: Engine):
+    session = a_session()
+    await engine.launch(session)
+    await until_running(engine, session)
+    stream = await engine.open(workload_id(session), Command(("sleep", "1000")))
+    await engine.stop(workload_id(session), AT_ONCE)
+    assert await asyncio.wait_for(stream.wait(), PATIENCE_S) > 128
+    await stream.close()
+
+
+async def test_nothing_can_be_opened_in_what_does_not_run(engine: Engine):
+    with pytest.raises(EngineRefused):
+        await engine.open(WorkloadId("nobody", 1), Command(("true",)))
+
+
+async def test_a_running_workload_has_an_address(engine: Engine):
+    session = a_session()
+    await engine.launch(session)
+    await until_running(engine, session)
+    assert await engine.address(workload_id(session), 8888) == Address("127.0.0.1", 8888)
+
+
+async def test_the_request_may_not_widen_what_gpus_it_sees(engine: Engine):
+    session = a_session(
+        "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $SEED",
+        env=(("CUDA_VISIBLE_DEVICES", "all"), ("SEED", "7")), seat=a_seat("here", a_gpu_seat(1)),
+    )  # fmt: skip
+    await engine.launch(session)
+    await until_exited(engine, session)
+    assert (await whole_log(engine, session)).splitlines()[-1] == b"GPU-simulated-1 7"
+
+
+async def test_nodes_say_when_they_were_seen(engine: Engine):
+    (node,) = await engine.nodes()
+    assert node.name == "here"
+    assert node.seen_at is not None
+
+
+async def test_every_engine_says_what_holds_sessions_apart(engine: Engine):
+    assert engine.isolation
+    assert engine.name

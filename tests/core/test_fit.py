@@ -1,0 +1,111 @@
+"""Fit: a seat, or a refusal in words."""
+import pytest
+
+from gpufairy.core.admit import check_ever_fits
+from gpufairy.core.errors import NeverFits
+from gpufairy.core.fit import Refusal, fit
+from gpufairy.core.mig import MigInstance
+from gpufairy.core.node import Node, NodeState
+from gpufairy.core.room import Room
+from gpufairy.core.session import Seat
+from gpufairy.core.share import PARTS
+from scenes import A100_CUTS, GIB, a_gpu, a_node, a_session
+
+
+def node_with(*cards):
+    return Node("gpu01", 16000, 128 * GIB, cards)
+
+
+def seat(session, node, taken=()):
+    room = Room.empty(node)
+    for other in taken:
+        room.take(fit(other.request, room))
+    return fit(session.request, room)
+
+
+@pytest.mark.parametrize(
+    ("session", "node", "why"),
+    [
+        (a_session(gpus="3"), a_node(gpus=2), "gpu01 has 2 whole GPUs free of 2, 3 asked"),
+        (a_session(gpus="1"), a_node(gpus=0), "gpu01 has no GPU"),
+        (a_session(gpu_kind="H100"), a_node(), "gpu01 has A100-40GB, not H100"),
+        (a_session(gpus="0", cpus_milli=17000), a_node(), "gpu01 has 16 CPUs free, 17 asked"),
+        (a_session(gpus="0", memory_bytes=200 * GIB), a_node(), "gpu01 has 128 GiB of memory free, 200 GiB asked"),
+        (a_session(gpus="mig:1g.5gb"), a_node(), "no GPU of gpu01 is in MIG mode, 1g.5gb asked"),
+        (a_session(gpus="0.5"), a_node(mig=True), "every GPU of gpu01 is cut by MIG; 0.5 asked"),
+        (a_session(pool="big"), a_node(), "gpu01 is not in pool big"),
+        (a_session(), a_node(state=NodeState.DRAINED, state_why="new fan"), "gpu01 is drained: new fan"),
+    ],
+)
+def test_every_refusal_says_what_was_found_and_what_was_asked(session, node, why):
+    assert seat(session, node) == Refusal("gpu01", why)
+
+
+def test_a_full_gpu_says_how_much_of_it_is_free():
+    answer = seat(a_session(gpus="0.5"), a_node(), taken=[a_session(gpus="0.75")])
+    assert answer == Refusal("gpu01", "gpu01 has at most 0.25 of one GPU free, 0.5 asked")
+
+
+def test_a_fraction_goes_where_least_is_left_over():
+    answer = seat(a_session(gpus="0.5"), a_node(gpus=2), taken=[a_session(gpus="0.25")])
+    assert isinstance(answer, Seat)
+    assert answer.gpus[0].index == 0
+    assert answer.gpus[0].memory_bytes == 20 * GIB
+
+
+def test_a_share_in_fgpu_is_that_part_of_the_card():
+    answer = seat(a_session(gpus="0.5fgpu"), node_with(a_gpu(fgpu_parts=5 * PARTS)))
+    assert isinstance(answer, Seat)
+    assert answer.gpus[0].parts == PARTS // 10
+    assert answer.gpus[0].memory_bytes == 4 * GIB
+
+
+def test_five_fifths_fit_and_a_sixth_does_not():
+    node = node_with(a_gpu(fgpu_parts=5 * PARTS))
+    fifths = [a_session(gpus="1fgpu") for _ in range(5)]
+    assert isinstance(seat(fifths[-1], node, taken=fifths[:-1]), Seat)
+    assert isinstance(seat(a_session(gpus="1fgpu"), node, taken=fifths), Refusal)
+
+
+def test_more_fgpu_than_a_card_has_come_to_whole_cards():
+    node = node_with(a_gpu(0, fgpu_parts=2 * PARTS), a_gpu(1, fgpu_parts=2 * PARTS))
+    answer = seat(a_session(gpus="4fgpu"), node)
+    assert [gpu.parts for gpu in answer.gpus] == [PARTS, PARTS]
+
+
+def test_mig_instances_are_cut_by_the_placement_rules_until_none_fits():
+    node = a_node(mig=True)
+    small = [a_session(gpus="mig:2g.10gb") for _ in range(3)]
+    assert isinstance(seat(small[2], node, taken=small[:2]), Seat)
+    assert seat(a_session(gpus="mig:2g.10gb"), node, taken=small) == Refusal("gpu01", "gpu01 has no room for a 2g.10gb on its MIG GPUs")
+
+
+def test_a_small_cut_keeps_the_largest_region_whole():
+    answer = seat(a_session(gpus="mig:1g.5gb"), a_node(mig=True))
+    assert answer.gpus[0].start == 6  # beside the end, where no 3g.20gb of [0, 4) is disturbed
+    assert isinstance(seat(a_session(gpus="mig:3g.20gb"), a_node(mig=True), taken=[a_session(gpus="mig:1g.5gb")]), Seat)
+
+
+def test_a_fixed_cut_gives_only_what_is_cut():
+    instance = MigInstance("3g.20gb", 0, 4, "MIG-1")
+    node = node_with(a_gpu(mig=A100_CUTS, instances=(instance,)))
+    answer = seat(a_session(gpus="mig:3g.20gb"), node)
+    assert (answer.gpus[0].device, answer.gpus[0].parts) == ("MIG-1", 3 * PARTS // 7)
+    assert isinstance(seat(a_session(gpus="mig:1g.5gb"), node), Refusal)
+    assert isinstance(seat(a_session(gpus="mig:3g.20gb"), node, taken=[a_session(gpus="mig:3g.20gb")]), Refusal)
+
+
+def test_who_does_not_say_gets_cpus_and_memory_in_proportion_to_the_gpus():
+    answer = seat(a_session(gpus="0.5", cpus_milli=None, memory_bytes=None), a_node(gpus=2, cpus=16, memory_gib=128))
+    assert (answer.cpus_milli, answer.memory_bytes) == (3500, 28 * GIB)  # 7/8 of a quarter of the node
+
+
+def test_what_never_fits_is_refused_with_the_largest_that_would():
+    with pytest.raises(NeverFits) as refused:
+        check_ever_fits(a_session(gpus="8", cpus_milli=64000).request, [a_node(gpus=2), a_node("gpu02", gpus=4, cpus=32)])
+    assert "gpu02 has 4 whole GPUs free of 4, 8 asked" in refused.value.detail
+    assert refused.value.next_step == "The largest that would fit: --gpus 4 --cpus 32 --memory 1GiB on gpu02."
+
+
+def test_what_fits_later_is_not_refused():
+    check_ever_fits(a_session(gpus="2").request, [a_node(gpus=2, state=NodeState.DRAINED)])

@@ -1,0 +1,179 @@
+"""Reconcile: one pass gives the right orders, and passes repeated come to rest with nothing lost."""
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpufairy.core.cluster import Policy
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.reconcile import Deed, leftovers, node_silent, order_for, refused
+from gpufairy.core.session import Outcome, Seat, Session, Wanted
+from gpufairy.core.workload import Workload, WorkloadState, workload_id
+from scenes import NOW, a_session
+
+POLICY = Policy()
+SEAT = Seat("gpu01", 1000, 1)
+
+
+def in_phase(phase: Phase, **fields) -> Session:
+    return a_session(phase=phase, since=NOW, seat=None if phase is Phase.QUEUED else SEAT, placed_at=NOW, **fields)
+
+
+def seen(session: Session, state=WorkloadState.RUNNING, code=None) -> Workload:
+    return Workload(workload_id(session), "gpu01", state, code)
+
+
+def order(session, workload=None, later=timedelta(0)):
+    return order_for(session, workload, NOW + later, POLICY)
+
+
+def test_a_placed_session_is_written_down_as_starting_and_then_launched():
+    made = order(in_phase(Phase.PLACED))
+    assert (made.change.after.phase, made.deed, made.session) == (Phase.STARTING, Deed.LAUNCH, made.change.after)
+
+
+def test_a_launch_whose_answer_was_lost_is_done_again():
+    made = order(in_phase(Phase.STARTING))
+    assert (made.change, made.deed) == (None, Deed.LAUNCH)
+
+
+@pytest.mark.parametrize(("code", "outcome"), [(0, Outcome.DONE), (3, Outcome.FAILED), (137, Outcome.FAILED), (None, Outcome.LOST)])
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.RUNNING, Phase.LOST])
+def test_an_exit_ends_it_with_its_code(phase, code, outcome):
+    session = in_phase(phase)
+    made = order(session, seen(session, WorkloadState.EXITED, code))
+    assert (made.change.after.outcome, made.change.after.exit_code, made.deed) == (outcome, code, Deed.CLEAR)
+
+
+def test_a_failure_is_tried_again_as_often_as_asked():
+    session = in_phase(Phase.RUNNING, retries=1)
+    again = order(session, seen(session, WorkloadState.EXITED, 1)).change.after
+    assert (again.phase, again.attempt, again.seat) == (Phase.QUEUED, 2, None)
+    second = replace(session, attempt=2)
+    assert order(second, seen(second, WorkloadState.EXITED, 1)).change.after.outcome is Outcome.FAILED
+
+
+def test_one_told_to_stop_is_not_tried_again():
+    session = in_phase(Phase.RUNNING, retries=5, wanted=Wanted.STOP)
+    assert order(session, seen(session, WorkloadState.EXITED, 1)).change.after.phase is Phase.ENDED
+
+
+def test_a_stop_is_asked_once_and_enforced_after_the_grace():
+    session = in_phase(Phase.RUNNING, wanted=Wanted.STOP)
+    asked = order(session, seen(session))
+    assert (asked.change.after.phase, asked.deed, asked.grace) == (Phase.STOPPING, Deed.STOP, POLICY.stop_grace)
+    stopping = asked.change.after
+    assert order(stopping, seen(session), later=timedelta(seconds=5)) is None
+    killed = order(stopping, seen(session), later=timedelta(seconds=11))
+    assert (killed.change, killed.deed, killed.grace) == (None, Deed.STOP, timedelta(0))
+
+
+def test_gpus_are_freed_only_when_the_engine_no_longer_lists_it_as_alive():
+    stopping = in_phase(Phase.STOPPING, wanted=Wanted.STOP, stop_why="stopped by ann")
+    assert order(stopping, seen(stopping), later=timedelta(hours=1)).change is None
+    gone = order(stopping, None).change.after
+    assert (gone.phase, gone.outcome, gone.why) == (Phase.ENDED, Outcome.STOPPED, "stopped by ann")
+
+
+def test_silence_ends_nothing():
+    sessions = [in_phase(phase) for phase in (Phase.PLACED, Phase.STARTING, Phase.RUNNING, Phase.STOPPING, Phase.LOST)]
+    after = [made.change.after.phase for made in node_silent(sessions, NOW, "no answer")]
+    assert after == [Phase.QUEUED, Phase.LOST, Phase.LOST, Phase.LOST]
+
+
+def test_a_lost_session_that_is_found_running_is_adopted_with_the_same_attempt():
+    session = in_phase(Phase.LOST)
+    back = order(session, seen(session)).change.after
+    assert (back.phase, back.attempt) == (Phase.STARTING, session.attempt)
+
+
+def test_a_workload_that_vanished_ends_as_lost_not_as_done():
+    assert order(in_phase(Phase.RUNNING), None).change.after.outcome is Outcome.LOST
+
+
+def test_a_session_the_engine_keeps_refusing_is_given_up_in_words():
+    session = in_phase(Phase.STARTING, refusals=POLICY.most_refusals - 1)
+    after = refused(session, NOW, "no such image", POLICY).after
+    assert (after.phase, after.wanted, after.stop_outcome) == (Phase.QUEUED, Wanted.STOP, Outcome.FAILED)
+    assert after.stop_why == "refused 5 times: no such image"
+    assert refused(in_phase(Phase.STARTING), NOW, "busy", POLICY).after.wanted is Wanted.RUN
+
+
+def test_leftovers_are_cleaned_up_and_strangers_are_not_killed():
+    live = in_phase(Phase.RUNNING, attempt=2)
+    old, ended, unknown = seen(replace(live, attempt=1)), seen(a_session("ended")), seen(a_session("unknown"))
+    orders, adoptable = leftovers([old, ended, unknown, seen(live)], [live], [ended.id.session_id])
+    assert [(made.deed, made.workload) for made in orders] == [(Deed.STOP, old.id), (Deed.STOP, ended.id)]
+    assert adoptable == [unknown]
+
+
+class World:
+    """A store and an engine in their simplest form, and somebody who breaks things."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.workloads, self.launched, self.now = session, {}, [], NOW
+
+    def look(self) -> bool:
+        """One pass; False when it had nothing to do."""
+        made = order_for(self.session, self.workloads.get(workload_id(self.session)), self.now, POLICY)
+        if made is None:
+            return False
+        if made.change is not None:
+            assert made.change.before == self.session
+            self.session = made.change.after
+        match made.deed:
+            case Deed.LAUNCH if workload_id(made.session) not in self.workloads:
+                self.launched.append(workload_id(made.session))
+                self.workloads[workload_id(made.session)] = seen(made.session)
+            case Deed.STOP if made.workload in self.workloads and not made.grace:
+                self.exit(137)
+            case Deed.CLEAR:
+                self.workloads.pop(made.workload, None)
+        return True
+
+    def exit(self, code: int) -> None:
+        key = workload_id(self.session)
+        if key in self.workloads:
+            self.workloads[key] = seen(self.session, WorkloadState.EXITED, code)
+
+    def place(self) -> None:
+        if self.session.phase is Phase.QUEUED and self.session.wanted is Wanted.RUN:
+            self.session = replace(self.session, phase=Phase.PLACED, seat=SEAT, revision=self.session.revision + 1)
+
+    def suffer(self, what: str) -> None:
+        match what:
+            case "exit 0":
+                self.exit(0)
+            case "exit 1":
+                self.exit(1)
+            case "stop":
+                self.session = replace(self.session, wanted=Wanted.STOP)
+            case "silence":
+                for made in node_silent([self.session], self.now, "no answer"):
+                    self.session = made.change.after
+            case "place":
+                self.place()
+            case "pass":
+                self.look()
+        self.now += timedelta(seconds=3)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(["exit 0", "exit 1", "stop", "silence", "place", "pass", "pass"]), max_size=40), st.integers(0, 2))
+def test_whatever_happens_no_attempt_runs_twice_and_a_stop_always_comes_to_its_end(happenings, retries):
+    world = World(a_session(retries=retries))
+    for what in happenings:
+        ended = world.session if world.session.phase is Phase.ENDED else None
+        world.suffer(what)
+        assert ended is None or replace(world.session, wanted=ended.wanted) == ended
+        assert len(world.launched) == len(set(world.launched))
+        if world.session.phase is Phase.QUEUED and world.session.attempt > 1:
+            assert all(not workload.alive for workload in world.workloads.values())
+    world.suffer("stop")
+    for _ in range(20):
+        world.look()
+        world.now += timedelta(seconds=6)
+    assert world.session.phase is Phase.ENDED
+    assert not any(workload.alive for workload in world.workloads.values())
