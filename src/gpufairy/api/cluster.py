@@ -6,13 +6,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gpufairy.api.context import Context
 from gpufairy.api.door import caller_of, json_body
-from gpufairy.api.find import may_see, wait_of
 from gpufairy.api.follow import event_stream
 from gpufairy.api.policy import API
-from gpufairy.api.shapes import event_shape, moment, node_shape, number
+from gpufairy.api.shapes import event_shape, moment, node_shape
+from gpufairy.control.find import may_see, wait_of
 from gpufairy.core.errors import BadInput, NoSuchThing
+from gpufairy.core.holders import holders_by_gpu
 from gpufairy.core.names import nearest
-from gpufairy.core.share import PARTS
 from gpufairy.wire.people import DrainBody
 from gpufairy.wire.read import read
 
@@ -22,7 +22,7 @@ def routes(context: Context) -> APIRouter:
 
     async def node_shapes() -> list[dict[str, Any]]:
         readings, cluster = await context.gpu_readings(), house.cluster()
-        rooms, holders = cluster.rooms(), holders_by_gpu(context)
+        rooms, holders = cluster.rooms(), holders_by_gpu(house.book.holding())
         return [node_shape(node, rooms[node.name], holders, readings) for node in cluster.nodes]
 
     @router.get("/nodes")
@@ -101,13 +101,3 @@ def event_number(text: str) -> int:
     if not text.isdecimal() or len(text) > 18:
         raise BadInput(f"Last-Event-ID: {text[:40]!r} is no event number", "Send the last `id` received.")
     return int(text)
-
-
-def holders_by_gpu(context: Context) -> dict[str, list[dict[str, Any]]]:
-    """Whose share each GPU carries. Who holds GPUs is everybody's business here; what they run is not."""
-    holders: dict[str, list[dict[str, Any]]] = {}
-    for session in context.house.book.holding():
-        for gpu in session.seat.gpus if session.seat is not None else ():
-            share = {"session": session.name, "owner": session.owner, "share": number(gpu.parts / PARTS), "profile": gpu.profile or None}
-            holders.setdefault(gpu.uuid, []).append(share)
-    return holders

@@ -7,7 +7,8 @@ from starlette.requests import Request
 
 from gpufairy.api.policy import POLICY, Who
 from gpufairy.api.problems import problem
-from gpufairy.control.registry import SIGN_IN_AGAIN, Caller, Registry
+from gpufairy.control.links import PAGE_COOKIE
+from gpufairy.control.registry import PAGE_SCOPE, SIGN_IN_AGAIN, Caller, Registry
 from gpufairy.core.errors import BadInput, NotAllowed, NotSignedIn
 
 LARGEST_BODY = 1 << 20  # 1 MiB: a session with all its environment is a few KiB
@@ -56,7 +57,8 @@ def guard(registry: Registry) -> Callable[[Request], Awaitable[None]]:
         who = POLICY[request.method if request.method != "HEAD" else "GET", request.scope["route"].path]
         if who is Who.ANYONE or (who is Who.LOCAL and is_local(request)):
             return
-        caller = registry.caller(bearer(request))
+        # Never both: a cookie comes along by itself, so a page elsewhere could use the API with it.
+        caller = registry.caller(page_cookie(request) if who is Who.PAGE else bearer(request))
         request.state.caller = caller
         if not allows(who, caller):
             raise NotAllowed(f"{request.method} {request.url.path} is not for {words(caller)}", "Ask an admin.")
@@ -72,6 +74,8 @@ def allows(who: Who, caller: Caller) -> bool:
             return caller.scope == "full"
         case Who.SIGNED_IN:
             return caller.scope in ("full", "session")
+        case Who.PAGE:
+            return caller.scope == PAGE_SCOPE
         case Who.LOCAL:
             return caller.scope == "metrics" or caller.is_admin
         case Who.ANYONE:
@@ -95,6 +99,13 @@ def bearer(request: Request) -> str:
     if kind.lower() != "bearer" or not token:
         raise NotSignedIn("this needs a token, and none was sent", SIGN_IN_AGAIN)
     return token.strip()
+
+
+def page_cookie(request: Request) -> str:
+    token = request.cookies.get(PAGE_COOKIE, "")
+    if not token:
+        raise NotSignedIn("this browser is not signed in", "Open a sign-in link.")
+    return token
 
 
 def caller_of(request: Request) -> Caller:

@@ -73,7 +73,8 @@ def add_token_routes(router: APIRouter, context: Context) -> None:
         """A new token. Its text is in this answer and nowhere else."""
         body, caller = read(TokenBody, await json_body(request), "token"), caller_of(request)
         expires = None if body.expires is None else parse_duration(body.expires, "expires")
-        token, text = await registry.create_token(meant(caller, body.user), label(body.label, "label"), body.scope, expires)
+        user, scope = meant(caller, body.user), read_scope(body.scope)
+        token, text = await registry.create_token(user, label(body.label, "label"), scope, expires)
         return JSONResponse({**token_shape(token), "token": text}, 201)
 
     @router.delete("/tokens/{token_id}", status_code=204)
@@ -120,6 +121,13 @@ def meant(caller: Caller, user: str | None) -> str:
     if not caller.is_admin:
         raise NotAllowed(f"{user[:40]!r} is not you, and you are no admin", "Leave the name out.")
     return user
+
+
+def read_scope(text: str) -> str:
+    """A page's token is made by a sign-in link alone."""
+    if text not in ("full", "metrics"):
+        raise BadInput(f"scope: found {text[:40]!r}", "Write full or metrics.")
+    return text
 
 
 def read_role(text: str) -> Role:

@@ -8,6 +8,7 @@ class Who(StrEnum):
     SIGNED_IN = "signed in"  # with any token of a user, also from inside a session; they see their own things alone
     PERSON = "person"  # as SIGNED_IN, but not from inside a session
     ADMIN = "admin"
+    PAGE = "page"  # signed in by the cookie of a browser, which opens nothing else; others are shown how to sign in
 
 
 API = "/api/v1"
@@ -17,6 +18,11 @@ POLICY: dict[tuple[str, str], Who] = {
     ("GET", "/metrics"): Who.LOCAL,
     ("GET", "/docs"): Who.ANYONE,
     ("GET", f"{API}/openapi.json"): Who.ANYONE,
+    ("GET", "/signin"): Who.ANYONE,  # with a link that works once
+    ("POST", "/signout"): Who.PAGE,
+    ("GET", "/static/look.css"): Who.ANYONE,
+    ("GET", "/"): Who.PAGE,
+    ("GET", "/sessions/{name}"): Who.PAGE,
     ("GET", f"{API}/sessions"): Who.SIGNED_IN,
     ("POST", f"{API}/sessions"): Who.SIGNED_IN,
     ("GET", f"{API}/sessions/{{name}}"): Who.SIGNED_IN,

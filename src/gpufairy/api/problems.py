@@ -41,7 +41,11 @@ def problem(status: int, title: str, detail: str, next_step: str = "") -> JSONRe
 
 async def on_fairy_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, errors.FairyError)
-    return problem(STATUS[type(error)], TITLES[type(error)], error.detail, error.next_step)
+    return problem(*status_and_title(error), error.detail, error.next_step)
+
+
+def status_and_title(error: errors.FairyError) -> tuple[int, str]:
+    return STATUS[type(error)], TITLES[type(error)]
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

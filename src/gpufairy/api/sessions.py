@@ -7,11 +7,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gpufairy.api.context import Context
 from gpufairy.api.door import caller_of, json_body
-from gpufairy.api.find import find_session, wait_of
 from gpufairy.api.follow import all_logs
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, session_shape, wait_shape
 from gpufairy.control.door import ask_to_stop, notes_on, submit
+from gpufairy.control.find import find_session, wait_of
 from gpufairy.core.errors import BadInput, NotAllowed
 from gpufairy.core.explain import Wait
 from gpufairy.core.lifecycle import Phase

@@ -2,13 +2,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from gpufairy.core.explain import Wait
+from gpufairy.core.explain import Wait, why_now
+from gpufairy.core.holders import Holder
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.node import Gpu, Node
 from gpufairy.core.people import Key, Token, User
 from gpufairy.core.reading import GpuReading
 from gpufairy.core.room import GpuRoom, Room
-from gpufairy.core.session import GpuSeat, Request, Seat, Session, Wanted
+from gpufairy.core.session import GpuSeat, Request, Seat, Session
 from gpufairy.core.share import PARTS
 from gpufairy.core.steps import Event
 
@@ -37,12 +38,6 @@ def session_shape(session: Session, wait: Wait | None = None) -> dict[str, Any]:
         "priority": session.priority,
         "revision": session.revision,
     }
-
-
-def why_now(session: Session, wait: Wait | None) -> str:
-    if session.wanted is Wanted.STOP and session.phase not in (Phase.STOPPING, Phase.ENDED):
-        return f"is being stopped: {session.stop_why}"
-    return wait.summary if wait is not None and session.phase is Phase.QUEUED else session.why
 
 
 def request_shape(request: Request) -> dict[str, Any]:
@@ -102,7 +97,7 @@ def wait_shape(session: Session, wait: Wait, waiting: int) -> dict[str, Any]:
     }
 
 
-def node_shape(node: Node, room: Room, holders: dict[str, list[dict[str, Any]]], readings: dict[str, GpuReading]) -> dict[str, Any]:
+def node_shape(node: Node, room: Room, holders: dict[str, list[Holder]], readings: dict[str, GpuReading]) -> dict[str, Any]:
     gpus = [gpu_shape(gpu, holders.get(gpu.gpu.uuid, []), readings.get(gpu.gpu.uuid)) for gpu in room.gpus]
     return {
         "name": node.name,
@@ -120,7 +115,7 @@ def node_shape(node: Node, room: Room, holders: dict[str, list[dict[str, Any]]],
     }
 
 
-def gpu_shape(room: GpuRoom, holders: list[dict[str, Any]], reading: GpuReading | None) -> dict[str, Any]:
+def gpu_shape(room: GpuRoom, holders: list[Holder], reading: GpuReading | None) -> dict[str, Any]:
     gpu: Gpu = room.gpu
     enforced = gpu.shares_enforced
     return {
@@ -134,12 +129,17 @@ def gpu_shape(room: GpuRoom, holders: list[dict[str, Any]], reading: GpuReading 
         "instances": None if gpu.instances is None else [{"profile": i.profile, "start": i.start, "size": i.size} for i in gpu.instances],
         "free_share": number(room.free_parts / PARTS),
         "free_memory_bytes": gpu.memory_bytes * room.free_parts // PARTS,
-        "holders": holders,
+        "holders": [holder_shape(holder) for holder in holders],
         "utilisation": None if reading is None else reading.utilisation,
         "memory_used_bytes": None if reading is None else reading.memory_used_bytes,
         "enforced": list(enforced),
         "accounted": [] if enforced else ["memory", "sm"],
     }
+
+
+def holder_shape(holder: Holder) -> dict[str, Any]:
+    share = number(holder.gpu.parts / PARTS)
+    return {"session": holder.session, "owner": holder.owner, "share": share, "profile": holder.gpu.profile or None}
 
 
 def event_shape(event: Event) -> dict[str, Any]:

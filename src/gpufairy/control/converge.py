@@ -1,8 +1,8 @@
 """The converge loop: brings what the engine runs and what the store says together. Write first, act second."""
-import asyncio
 import dataclasses
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from gpufairy.control.house import House
 from gpufairy.core.errors import EngineRefused, EngineSilent
@@ -10,12 +10,11 @@ from gpufairy.core.lifecycle import Phase
 from gpufairy.core.reconcile import Deed, Order, leftovers, node_silent, reconcile, refused
 from gpufairy.core.session import Session
 from gpufairy.core.steps import event
-from gpufairy.core.workload import Workload, WorkloadState
+from gpufairy.core.workload import Workload, WorkloadState, workload_id
 
 log = logging.getLogger("gpufairy.converge")
 
 ADOPTED = "found by its labels, adopted"
-LAUNCHES_AT_ONCE = 32  # enough to hide an engine's latency, few enough not to drown it
 
 
 async def converge(house: House) -> None:
@@ -45,19 +44,18 @@ async def no_answer(house: House, error: EngineSilent) -> None:
 
 async def obey(house: House, orders: Sequence[Order]) -> None:
     took = {id(change) for change in await house.save([order.change for order in orders if order.change is not None])}
-    deeds = [order for order in orders if order.deed is not None and (order.change is None or id(order.change) in took)]
-    gate = asyncio.Semaphore(LAUNCHES_AT_ONCE)
-    await asyncio.gather(*(act(house, order, gate) for order in deeds))
+    for order in orders:
+        if order.deed is not None and (order.change is None or id(order.change) in took):
+            act(house, order, order.deed)
 
 
-async def act(house: House, order: Order, gate: asyncio.Semaphore) -> None:
-    async with gate:
-        if order.deed is Deed.LAUNCH and order.session is not None:
-            await launch(house, order.session)
-        elif order.deed is Deed.STOP and order.workload is not None:
-            await house.engine.stop(order.workload, order.grace)
-        elif order.deed is Deed.CLEAR and order.workload is not None:
-            await house.engine.clear(order.workload)
+def act(house: House, order: Order, deed: Deed) -> None:
+    if deed is Deed.LAUNCH and order.session is not None:
+        house.deeds.begin(deed, workload_id(order.session), partial(launch, house, order.session))
+    elif deed is Deed.STOP and order.workload is not None:
+        house.deeds.begin(deed, order.workload, partial(house.engine.stop, order.workload, order.grace))
+    elif deed is Deed.CLEAR and order.workload is not None:
+        house.deeds.begin(deed, order.workload, partial(house.engine.clear, order.workload))
 
 
 async def launch(house: House, session: Session) -> None:

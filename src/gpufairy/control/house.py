@@ -6,6 +6,7 @@ from datetime import datetime
 from gpufairy.control.bell import Bells
 from gpufairy.control.book import Book
 from gpufairy.control.clock import Clock
+from gpufairy.control.deeds import Deeds
 from gpufairy.control.registry import Registry
 from gpufairy.core.cluster import Cluster, Policy
 from gpufairy.core.explain import Outlook, outlook
@@ -27,6 +28,7 @@ class House:
     def __init__(self, store: Store, engine: Engine, clock: Clock, policy: Policy, secret: bytes) -> None:
         self.store, self.engine, self.clock, self.policy = store, engine, clock, policy
         self.book, self.bells = Book(), Bells()
+        self.deeds = Deeds(self.bells.converge.set)
         self.registry = Registry(store.people, clock, secret, self.book.get)
         self.nodes: tuple[Node, ...] = ()
         self.silent_since: datetime | None = None  # the engine's last failure to answer; None: it answers

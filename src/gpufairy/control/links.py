@@ -1,9 +1,14 @@
-"""One-time sign-in links: a code that opens the page once, soon. Kept in memory, so a restart forgets them."""
+"""One-time sign-in links: a code that opens the page once, soon. Kept in memory, so a restart forgets them.
+
+A used one leaves a cookie in the browser, which opens pages and nothing else.
+"""
 import secrets
 from datetime import datetime, timedelta
 
 from gpufairy.control.clock import Clock
 
+PAGE_COOKIE = "fairy_page"
+PAGE_GOOD_FOR = timedelta(days=30)  # a browser signed in for so long is seen often enough to be trusted a month
 GOOD_FOR = timedelta(hours=1)  # long enough to find the browser, short enough to lie in a terminal's history
 
 

@@ -5,7 +5,6 @@ The one place where any exception is caught: a loop logs, backs off, goes on.
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable
 
 from gpufairy.core.errors import FairyError
@@ -14,7 +13,7 @@ log = logging.getLogger("gpufairy.loop")
 
 LONGEST_BACK_OFF_S = 30.0
 
-Turn = Callable[[], Awaitable[None]]
+Turn = Callable[[], Awaitable[float | None]]
 
 
 class Loop:
@@ -26,26 +25,25 @@ class Loop:
 
     async def run(self) -> None:
         while True:
-            began = time.monotonic()
-            await self.once()
-            took_s = time.monotonic() - began
-            # A turn that takes long must leave the time between for people's requests.
-            await asyncio.sleep(max(self._pause_s, took_s, self._back_off_s()))
+            rest_s = await self.once()
+            await asyncio.sleep(max(self._pause_s, rest_s, self._back_off_s()))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._every_s)
 
-    async def once(self) -> None:
+    async def once(self) -> float:
+        """One turn; says how long the loop should rest after it."""
         self._wake.clear()
         try:
-            await self._turn()
+            rest_s = await self._turn()
         except Exception as error:
             self._failures += 1
             self.failing = str(error) or type(error).__name__
             expected = isinstance(error, FairyError)
             log.warning("loop %s: %s; again in %.1f s", self.name, self.failing, self._back_off_s(), exc_info=not expected)
             self._wake.set()
-        else:
-            self._failures, self.failing = 0, None
+            return 0.0
+        self._failures, self.failing = 0, None
+        return rest_s or 0.0
 
     def _back_off_s(self) -> float:
         return min(0.1 * 2**self._failures, LONGEST_BACK_OFF_S) if self._failures else 0.0

@@ -16,6 +16,8 @@ from gpufairy.store.people import People
 
 TOKEN_PREFIX = "fairy_"
 LONGEST_TOKEN = 200
+PAGE_SCOPE = "page"  # of the token in a browser's cookie: it opens pages, and nothing of the API
+SCOPES = ("full", "metrics", PAGE_SCOPE)
 SIGN_IN_AGAIN = "Sign in with `fairy login URL`, or ask an admin for a token (fairy token create --user NAME)."
 
 
@@ -24,7 +26,7 @@ class Caller:
     """Somebody we know, and how they came: with a token of their own, or from inside one of their sessions."""
 
     user: User
-    scope: str  # "full", "metrics", or "session"
+    scope: str  # "full", "metrics", "page", or "session"
     token_id: str | None = None
     session_id: str | None = None
 
@@ -105,8 +107,8 @@ class Registry:
 
     async def create_token(self, user: str, label: str, scope: str, expires: timedelta | None) -> tuple[Token, str]:
         """The token as kept, and its text: shown once, never stored."""
-        if scope not in ("full", "metrics"):
-            raise BadInput(f"scope: found {scope!r}", "Write full or metrics.")
+        if scope not in SCOPES:
+            raise BadInput(f"scope: found {scope!r}", f"Write one of {', '.join(SCOPES)}.")
         text, now = TOKEN_PREFIX + secrets.token_urlsafe(32), self._clock()
         ends = None if expires is None else now + expires
         token = Token(secrets.token_hex(6), self.user(user).name, label, hashed(text), scope, now, ends)

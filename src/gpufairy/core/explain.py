@@ -61,6 +61,12 @@ def explain(session: Session, view: Outlook, waits_for: Sequence[str], now: date
     return Wait(place, summary(place, refusals, view), refusals, start, forecast_why(place, start, view), advice(session, refusals, view))
 
 
+def why_now(session: Session, wait: Wait | None) -> str:
+    if session.wanted is Wanted.STOP and session.phase not in (Phase.STOPPING, Phase.ENDED):
+        return f"is being stopped: {session.stop_why}"
+    return wait.summary if wait is not None and session.phase is Phase.QUEUED else session.why
+
+
 def refusals_now(session: Session, view: Outlook, now: datetime) -> tuple[Refusal, ...]:
     answer = seat_for(session.request, view.rooms.values(), view.plan.promise, now)
     return () if isinstance(answer, Seat) else answer

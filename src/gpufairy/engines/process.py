@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -61,6 +62,7 @@ class ProcessEngine:
         self._cpus = os.sched_getaffinity(0)
         self._most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # what sessions get: the server's own is raised
         self._null = -1
+        self._hands = ThreadPoolExecutor(4, thread_name_prefix="process-engine")
         self._rounds: asyncio.Task[None] | None = None
 
     async def start(self, on_change: Callable[[], None]) -> None:
@@ -80,6 +82,7 @@ class ProcessEngine:
         if self._rounds is not None:
             self._rounds.cancel()
             await asyncio.wait([self._rounds])
+        self._hands.shutdown(wait=True)
         self._runs.close()
         if self._null >= 0:
             os.close(self._null)
@@ -96,25 +99,32 @@ class ProcessEngine:
 
     async def launch(self, session: Session) -> None:
         name = str(workload_id(session))
-        run = self._places.run(name)
-        if run.exists() and not self._made_void(name):
+        if name in self._runs.launching or (self._places.run(name).exists() and not self._made_void(name)):
             return
         if not session.request.command and session.kind is not SessionKind.INTERACTIVE:
             raise EngineRefused(f"session {session.name} is a batch session without a command", "Give it a command to run.")
         cpus = self._cpus_for(session)
-        credentials = self._credentials(session)
+        self._runs.launching[name] = cpus or frozenset()
         try:
-            # Label first, spawn second: a shim without a label would hold GPUs for nobody; a label without a shim is made void.
-            write_label(run, session, credentials)
-            pid = self._spawned(session, name, cpus)
-        except (OSError, ValueError) as error:
-            take_claim(run)
-            remove_run(run)
-            raise EngineRefused(f"the process engine on {self._node.name} could not start session {session.name}: {error}") from error
+            # On a thread of its own: the files and the spawn take a millisecond or two, and pinning moves the thread from CPU to CPU.
+            pid = await asyncio.get_running_loop().run_in_executor(self._hands, self._launched, session, name, cpus)
+        finally:
+            del self._runs.launching[name]
         try:
             self._runs.begin(name, session, pid, cpus or frozenset())
         except OSError as error:  # out of descriptors: it may run all the same, and is found again by its claim
             raise EngineSilent(f"session {session.name} was started and cannot be watched: {error}", "Raise `ulimit -n`.") from error
+
+    def _launched(self, session: Session, name: str, cpus: frozenset[int] | None) -> int:
+        run, credentials = self._places.run(name), self._credentials(session)
+        try:
+            # Label first, spawn second: a shim without a label would hold GPUs for nobody; a label without a shim is made void.
+            write_label(run, session, credentials)
+            return self._spawned(session, name, cpus, credentials.url)
+        except (OSError, ValueError) as error:
+            take_claim(run)
+            remove_run(run)
+            raise EngineRefused(f"the process engine on {self._node.name} could not start session {session.name}: {error}") from error
 
     def _made_void(self, name: str) -> bool:
         try:
@@ -122,11 +132,11 @@ class ProcessEngine:
         except OSError as error:
             raise EngineRefused(f"the process engine cannot write to {self._places.runs}: {error}", "Free room there.") from error
 
-    def _spawned(self, session: Session, name: str, cpus: frozenset[int] | None) -> int:
+    def _spawned(self, session: Session, name: str, cpus: frozenset[int] | None, url: str) -> int:
         home, results, request = self._places.home(session.owner), self._places.results(name), session.request
         for folder in (home, results):
             folder.mkdir(mode=0o700, exist_ok=True)
-        env = session_environment(session, self._surroundings(session, name))
+        env = session_environment(session, self._surroundings(session, name, url))
         argv = shim_argv(self._places.run(name), work_folder(session, home), self._most_files, request.command or WAIT_FOR_EVER)
         descriptor = open_log(self._places.log(name))
         try:
@@ -137,14 +147,14 @@ class ProcessEngine:
         finally:
             os.close(descriptor)
 
-    def _surroundings(self, session: Session, name: str) -> Surroundings:
+    def _surroundings(self, session: Session, name: str, url: str) -> Surroundings:
         run, home = self._places.run(name), self._places.home(session.owner)
-        return Surroundings(home, self._places.results(name), run / "token", read_url(run), self._path_prepend, os.environ)
+        return Surroundings(home, self._places.results(name), run / "token", url, self._path_prepend, os.environ)
 
     def _cpus_for(self, session: Session) -> frozenset[int] | None:
         if session.seat is None:
             return None
-        return pick_cpus(session.seat.cpus_milli, self._cpus, (live.cpus for live in self._runs.live.values()))
+        return pick_cpus(session.seat.cpus_milli, self._cpus, self._runs.pins())
 
     async def stop(self, workload: WorkloadId, grace: timedelta) -> None:
         name = str(workload)
@@ -169,7 +179,7 @@ class ProcessEngine:
             return
         if found.alive:
             raise EngineRefused(f"workload {workload} still runs, so it cannot be cleared", "Stop it first.")
-        remove_run(self._places.run(name))
+        await asyncio.get_running_loop().run_in_executor(self._hands, remove_run, self._places.run(name))
         self._runs.forget(name)
 
     def logs(self, workload: WorkloadId, follow: bool) -> AsyncIterator[bytes]:
@@ -185,7 +195,7 @@ class ProcessEngine:
         live = self._runs.live.get(name)
         if session is None or live is None or not command.argv:
             raise EngineRefused(f"workload {workload} does not run here, so nothing can be opened in it", "See `fairy ps`.")
-        env = session_environment(session, self._surroundings(session, name)) | dict(allowed(command.env))
+        env = session_environment(session, self._surroundings(session, name, read_url(self._places.run(name)))) | dict(allowed(command.env))
         if command.terminal:
             env.setdefault("TERM", "xterm-256color")
         argv = beside_argv(work_folder(session, self._places.home(session.owner)), self._most_files, command.argv)

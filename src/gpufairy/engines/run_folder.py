@@ -1,6 +1,6 @@
 """Folders of the process engine, and the few files that are a workload's label, claim and end. They are the truth; nothing is remembered.
 
-run/ID.ATTEMPT/ holds session.json (the label), url, token, claim, exit, stopped; logs/, results/ and home/ outlive it.
+run/ID.ATTEMPT/ holds session.json (the label), token, claim, exit, stopped; logs/, results/ and home/ outlive it.
 """
 import json
 import os
@@ -77,8 +77,7 @@ def workload_id_of(name: str) -> WorkloadId | None:
 
 def write_label(run: Path, session: Session, credentials: Credentials) -> None:
     run.mkdir(mode=0o700)
-    write_private(run / "session.json", json.dumps(session_to_plain(session)))
-    write_private(run / "url", credentials.url)
+    write_private(run / "session.json", json.dumps({**session_to_plain(session), "url": credentials.url}))
     write_private(run / "token", credentials.token)
 
 
@@ -93,8 +92,8 @@ def read_label(run: Path) -> Session | None:
 
 def read_url(run: Path) -> str:
     try:
-        return (run / "url").read_text(encoding="utf-8")
-    except OSError:
+        return str(json.loads((run / "session.json").read_bytes())["url"])
+    except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gpufairy.core.session import Session
@@ -60,6 +60,7 @@ class Live:
 class Runs:
     def __init__(self, places: Places, node_name: str, on_gone: Callable[[str], None]) -> None:
         self.live: dict[str, Live] = {}
+        self.launching: dict[str, frozenset[int]] = {}  # being launched right now, and the CPUs chosen for them
         self.strays = Strays()
         self.changed: Callable[[], None] = lambda: None
         self._places = places
@@ -86,6 +87,8 @@ class Runs:
         run, known_id = self._places.run(name), workload_id_of(name)
         if known_id is None or not run.is_dir():
             return None
+        if name in self.launching:
+            return Workload(known_id, self._node_name, WorkloadState.STARTING)
         claim = read_claim(run)
         if isinstance(claim, Claim):
             return self._look_claimed(name, known_id, claim)
@@ -123,6 +126,10 @@ class Runs:
             known_id, self._node_name, WorkloadState.EXITED, exit_code=code, why=why, started_at=began, session=self.label(name)
         )  # fmt: skip
         return self._over[name]
+
+    def pins(self) -> Iterator[frozenset[int]]:
+        yield from self.launching.values()
+        yield from (live.cpus for live in self.live.values())
 
     def alive(self, name: str) -> bool:
         found = self.look(name)

@@ -67,6 +67,7 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         house = House(store, engine, SteadyClock(), policy, secret)
         await engine.start(house.bells.converge.set)
         undo.push_async_callback(engine.close)
+        undo.push_async_callback(house.deeds.close)
         await house.move_in()
         loops = make_loops(house)
         async with running(loops):
