@@ -1,54 +1,107 @@
-"""A server of its own for a benchmark: started as users start it, in a folder of its own, stopped at the end."""
-import contextlib
+"""A server of its own for a benchmark or a journey: started as users start it, in a folder of its own, killed and started again at will."""
 import os
+import signal
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpufairy.client import Fairy
 
 ROOT = Path(__file__).parents[1]
+READY_LIMIT_S = 60
 
 
-@dataclass(frozen=True, slots=True)
-class BenchServer:
-    folder: Path
-    pid: int
-    url: str
-    token: str
-    env: dict[str, str]
-    ready_s: float  # from the start of the process to serving
+class LiveServer:
+    def __init__(self, folder: Path, settings: str = "", options: tuple[str, ...] = ()) -> None:
+        self.folder, self.options = folder, options
+        folder.mkdir(exist_ok=True)
+        (folder / "fairy.toml").write_text(settings)
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRY_", "XDG_"))}
+        self.env |= {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+        self.banner, self.ready_s, self.port = "", 0.0, 0
+        self.process: subprocess.Popen[str] | None = None
+        self._clients: list[Fairy] = []
 
-    def client(self) -> Fairy:
-        return Fairy(self.url, self.token)
-
-
-@contextlib.contextmanager
-def running_server(settings: str = "", folder: Path | None = None) -> Iterator[BenchServer]:
-    """`folder`: the data of an earlier one, to measure a restart."""
-    with contextlib.ExitStack() as undo:
-        place = folder or Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="fairy-bench-")))
-        (place / "fairy.toml").write_text(settings)
-        env = {**os.environ, "XDG_CONFIG_HOME": str(place / "config"), "PYTHONPATH": str(ROOT / "src")}
-        command = [sys.executable, "-m", "gpufairy", "up", "--data", str(place / "data"), "--port", "0", "--config", str(place / "fairy.toml")]
+    def start(self) -> "LiveServer":
+        """Returns when it serves. Started again it keeps its port, so that clients find it."""
+        command = [sys.executable, "-m", "gpufairy", "up", "--data", str(self.data), "--port", str(self.port), *self.options]
         began = time.monotonic()
-        with (place / "server.log").open("ab") as log:
-            process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
-        undo.callback(ended, process)
-        assert process.stdout is not None
-        while "is up" not in (said := process.stdout.readline()):
-            if not said:
-                raise RuntimeError((place / "server.log").read_text())
-        ready_s = time.monotonic() - began
-        signed_in = tomllib.loads((place / "config" / "gpufairy" / "config.toml").read_text())
-        yield BenchServer(place, process.pid, signed_in["url"], signed_in["token"], env, ready_s)
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--config", str(self.folder / "fairy.toml")], env=self.env, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self.process.stdout is not None
+        self.banner = ""
+        while "Ctrl-C" not in self.banner:
+            line = self.process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"the server did not start:\n{self.log[-4000:]}")
+            self.banner += line
+        self.ready_s = time.monotonic() - began
+        self.port = int(self.url.rpartition(":")[2])
+        return self
 
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
 
-def ended(process: subprocess.Popen[str]) -> None:
-    process.terminate()
-    process.wait(30)
+    @property
+    def log(self) -> str:
+        return (self.folder / "server.log").read_text()
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def url(self) -> str:
+        return str(self._signed_in()["url"])
+
+    @property
+    def token(self) -> str:
+        return str(self._signed_in()["token"])
+
+    def _signed_in(self) -> dict[str, object]:
+        return tomllib.loads((self.folder / "config" / "gpufairy" / "config.toml").read_text())
+
+    def client(self, token: str | None = None) -> Fairy:
+        """Closed with the server at the latest."""
+        made = Fairy(self.url, token or self.token)
+        self._clients.append(made)
+        return made
+
+    def fairy(self, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+        """The command line as a user types it."""
+        settings = {"env": self.env, "capture_output": True, "text": True, "timeout": 60, "cwd": self.folder, **options}
+        return subprocess.run([sys.executable, "-m", "gpufairy", *arguments], **settings)  # type: ignore[call-overload,no-any-return]
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(READY_LIMIT_S)
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+            self.process = None
+
+    def stop_all(self) -> None:
+        """Sessions outlive the server, so a test that leaves some behind must end them too."""
+        if self.process is not None:
+            self.fairy("down", "--sessions")
+        self.stop()
+        for client in self._clients:
+            client.close()
+
+    def __enter__(self) -> "LiveServer":
+        return self.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop_all()

@@ -3,7 +3,7 @@
 An order's change is written first; its deed is done only if that write took. A deed done twice is harmless.
 """
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -70,7 +70,7 @@ def started(session: Session, workload: Workload | None, now: datetime) -> Order
 def over(session: Session, workload: Workload, now: datetime) -> Order:
     """It has exited by itself; or, told to stop, before anybody could tell it."""
     cleared = Order(deed=Deed.CLEAR, workload=workload.id)
-    code = workload.exit_code
+    session, code = began(session, workload), workload.exit_code
     if code == 0:
         return with_change(cleared, end(session, Happening.EXITED, now, outcome=Outcome.DONE, why="done, exit code 0", exit_code=0))
     found_out = workload.why or ("ended, exit code not known" if code is None else f"exit code {code}")
@@ -78,6 +78,11 @@ def over(session: Session, workload: Workload, now: datetime) -> Order:
         return with_change(cleared, requeue(session, now, f"{found_out}; try {session.attempt + 1} of {session.request.retries + 1}"))
     outcome = Outcome.LOST if code is None else Outcome.FAILED
     return with_change(cleared, end(session, Happening.EXITED, now, outcome=outcome, why=found_out, exit_code=code))
+
+
+def began(session: Session, workload: Workload) -> Session:
+    """One that was over before anybody saw it run has run all the same."""
+    return session if session.started_at is not None else replace(session, started_at=workload.started_at)
 
 
 def vanished(session: Session, now: datetime) -> Order:

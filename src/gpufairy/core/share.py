@@ -12,7 +12,7 @@ from gpufairy.core.errors import BadInput
 
 PARTS = 1_000_000  # of one GPU: fine enough for 1/7 and for fGPU, and sums stay exact
 MOST_GPUS = 1024
-_NUMBER = re.compile(r"([0-9]{1,6}(?:\.[0-9]{0,6})?|\.[0-9]{1,6})(fgpu)?")
+_NUMBER = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,6})?|\.[0-9]{1,6})(fgpu)?")
 _PROFILE = re.compile(r"[1-9]g\.[0-9]{1,3}gb(\+[a-z.]{1,8}|-[a-z.]{1,8})?")
 HOW_TO_ASK = "Ask for 0, for whole GPUs (2), for a fraction (0.5 or 0.5fgpu) or for a MIG profile (mig:1g.5gb)."
 

@@ -12,9 +12,11 @@ from functools import partial
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
 from gpufairy.api.app import make_app
 from gpufairy.api.context import Context
+from gpufairy.api.problems import status_and_title
 from gpufairy.control.admit import admit
 from gpufairy.control.clock import SteadyClock
 from gpufairy.control.converge import converge
@@ -30,6 +32,8 @@ from gpufairy.core.session import Session
 from gpufairy.engines.contract import Credentials
 from gpufairy.engines.process import ProcessEngine
 from gpufairy.store.store import Store
+from gpufairy.web import routes as pages
+from gpufairy.web.context import PageContext
 from gpufairy.wire.config import Config
 
 log = logging.getLogger("gpufairy.serve")
@@ -118,11 +122,19 @@ class Web(uvicorn.Server):
         yield
 
 
+def with_pages(app: FastAPI, setup: Setup, context: Context) -> FastAPI:
+    """The app's own guard stands before these routes too."""
+    page_context = PageContext(context.house, context.links, setup.url, setup.fairy_command, context.gpu_readings, status_and_title)
+    app.include_router(pages.routes(page_context))
+    return app
+
+
 async def serve(setup: Setup, on_ready: Callable[[Context], Awaitable[None]]) -> None:
     """Runs until SIGTERM or SIGINT. `on_ready` is awaited once requests are answered."""
     async with opened(setup) as context:
+        app = with_pages(make_app(context), setup, context)
         settings = uvicorn.Config(
-            make_app(context), http="httptools", ws="none", log_config=None, access_log=False, server_header=False, lifespan="off",
+            app, http="httptools", ws="none", log_config=None, access_log=False, server_header=False, lifespan="off",
             timeout_graceful_shutdown=DRAIN_S, timeout_keep_alive=75, h11_max_incomplete_event_size=65536,
         )  # fmt: skip
         web = Web(settings)

@@ -5,6 +5,7 @@ import getpass
 import logging
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -143,7 +144,9 @@ def write_fairy_command(folder: Path) -> str:
     """A folder with nothing but `fairy` in it, for the PATH of sessions: ours has a Python of its own, which must not hide theirs."""
     bin_folder = folder / "bin"
     bin_folder.mkdir(exist_ok=True)
-    script = f'#!/bin/sh\nexec "{sys.executable}" -m gpufairy "$@"\n'
+    package_parent = Path(__file__).parents[2]
+    begin = f"import sys; sys.path.insert(0, {str(package_parent)!r}); from gpufairy.cli.entry import run; run()"
+    script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(begin)} "$@"\n'
     new = bin_folder / ".fairy.new"
     new.write_text(script)
     new.chmod(0o755)

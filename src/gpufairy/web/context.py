@@ -1,0 +1,18 @@
+"""What the pages are given: made by main, the same for all of them."""
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from gpufairy.control.house import House
+from gpufairy.control.links import SignInLinks
+from gpufairy.core.errors import FairyError
+from gpufairy.core.reading import GpuReading
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext:
+    house: House
+    links: SignInLinks
+    url: str  # how people reach the server
+    fairy_command: str  # how they call `fairy`
+    gpu_readings: Callable[[], Awaitable[Mapping[str, GpuReading]]]  # by GPU UUID
+    status_and_title: Callable[[FairyError], tuple[int, str]]  # the API's, so that a page and the API never disagree

@@ -1,0 +1,95 @@
+"""Values in the words of the pages: states with their marks, amounts with their units, times as people tell them."""
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zlib import crc32
+
+from gpufairy.core.amounts import show_duration, show_size
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.session import Outcome, Seat, Session
+from gpufairy.core.share import PARTS, Share, ShareKind
+
+HUES = 12  # as many as look.css has; more would not be told apart
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state as people see it: a word, and the class that gives it shape and colour."""
+
+    word: str
+    look: str
+
+
+MARKS = {
+    Phase.QUEUED: Mark("Waiting", "wait"),
+    Phase.PLACED: Mark("Waiting", "wait"),
+    Phase.STARTING: Mark("Starting", "start"),
+    Phase.RUNNING: Mark("Running", "run"),
+    Phase.STOPPING: Mark("Stopping", "start"),
+    Phase.LOST: Mark("Lost", "bad"),
+    Phase.ENDED: Mark("Ended", "end"),
+}
+
+
+def mark_of(session: Session) -> Mark:
+    if session.outcome is None:
+        return MARKS[session.phase]
+    bad = session.outcome in (Outcome.FAILED, Outcome.LOST)
+    return Mark(session.outcome.capitalize(), "bad" if bad else "end")
+
+
+def hue_of(user: str) -> str:
+    """A user keeps one hue everywhere, so it hangs on nothing but the name."""
+    return f"hue-{crc32(user.encode()) % HUES}"
+
+
+def gpus_words(parts: int) -> str:
+    """`1.5 GPUs`, `0.29 GPU`: two places, since nobody reads sevenths to the sixth."""
+    return amount_words(parts / PARTS, "GPU")
+
+
+def amount_words(amount: float, thing: str) -> str:
+    figure = f"{amount:.2f}".rstrip("0").rstrip(".")
+    return f"{figure} {thing}" if amount <= 1 else f"{figure} {thing}s"
+
+
+def share_words(share: Share) -> str:
+    match share.kind:
+        case ShareKind.NONE:
+            return "no GPU"
+        case ShareKind.MIG:
+            return f"MIG {share.profile}"
+        case ShareKind.FGPU:
+            return f"{str(share).removesuffix('fgpu')} fGPU"
+        case _:
+            return gpus_words(share.parts)
+
+
+def seat_words(seat: Seat) -> str:
+    """`0.5 GPU, 4 CPUs, 16 GiB on gpu01`."""
+    gpus = gpus_words(seat.gpu_parts) if seat.gpus else "no GPU"
+    return f"{gpus}, {amount_words(seat.cpus_milli / 1000, 'CPU')}, {show_size(seat.memory_bytes)} on {seat.node}"
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def clock_words(at: datetime, now: datetime) -> str:
+    """The time of day where the server stands, with the date if it is another day's. A page without a script knows no other place."""
+    here = at.astimezone()
+    return here.strftime("%H:%M %Z" if here.date() == now.astimezone().date() else "%Y-%m-%d %H:%M %Z")
+
+
+def ago_words(at: datetime, now: datetime) -> str:
+    return f"{show_duration(now - at)} ago"
+
+
+def start_words(start: datetime, now: datetime) -> str:
+    ahead = f"in {about_words(start - now)}" if start > now else "any moment"
+    return f"starts about {clock_words(start, now)} ({ahead})"
+
+
+def about_words(time: timedelta) -> str:
+    """An estimate is not told to the second."""
+    minutes = round(time.total_seconds() / 60)
+    return show_duration(timedelta(minutes=minutes)) if minutes >= 1 else "less than a minute"
