@@ -7,9 +7,11 @@ import sys
 import bench
 from bench.figures import Report
 
+PARTS = ("__main__", "figures", "server", "slurm")  # what the benchmarks are made with
+
 
 def main(arguments: list[str]) -> int:
-    names = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if module.name not in ("__main__", "figures", "server"))
+    names = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if module.name not in PARTS)
     wanted = [word for word in arguments if not word.startswith("-")]
     if not wanted:
         for name in names:

@@ -47,14 +47,16 @@ def line(figure: Figure) -> str:
     bound = ">=" if figure.higher_is_better else "<="
     goal = "" if figure.goal is None else f"   goal {bound} {figure.goal:g}: {'met' if figure.met else 'MISSED'}"
     ratio = f" ({figure.value / figure.peer_value:.1f} x)" if figure.value and figure.peer_value else ""
-    peer = "" if figure.peer is None else f"   {figure.peer}: " + ("not measured" if figure.peer_value is None else f"{figure.peer_value:,.4g}{ratio}")
+    theirs = "not measured" if figure.peer_value is None else f"{figure.peer_value:,.4g}{ratio}"
+    peer = "" if figure.peer is None else f"   {figure.peer}: {theirs}"
     return f"  {figure.what:<58} {value:>18}{goal}{peer}{'   ' + figure.note if figure.note else ''}"
 
 
 def machine() -> str:
     model = next((row.partition(":")[2].strip() for row in _cpuinfo() if row.startswith("model name")), platform.machine())
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{len(os.sched_getaffinity(0))} cores of {model}, {memory_gib:.0f} GiB, Linux {platform.release()}, Python {platform.python_version()}"
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores of {model}, {memory_gib:.0f} GiB, Linux {platform.release()}, Python {platform.python_version()}"
 
 
 def _cpuinfo() -> list[str]:

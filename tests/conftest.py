@@ -1,1 +1,67 @@
-"""Puts this folder on the path, so that every test can import `builders`."""
+"""A PostgreSQL of our own for the tests, and the address of an empty database on it or on SQLite."""
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+SERVERS = Path("/usr/lib/postgresql")  # where Debian and Ubuntu put them
+
+
+def server_programs() -> Path:
+    found = sorted(SERVERS.glob("*/bin/initdb"), key=lambda program: int(program.parts[-3]))
+    if found:
+        return found[-1].parent
+    missing = f"no PostgreSQL server in {SERVERS}: apt-get install postgresql"
+    if os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+def as_postgres(*command: object) -> None:
+    """PostgreSQL refuses to run as root."""
+    prefix = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    done = subprocess.run([*prefix, *map(str, command)], capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
+
+
+@pytest.fixture(scope="session")
+def postgres_folder() -> Iterator[Path]:
+    programs = server_programs()
+    folder = Path(tempfile.mkdtemp(prefix="fairy-pg-"))  # short: a socket's path has at most 107 bytes
+    data = folder / "data"
+    if os.geteuid() == 0:
+        account = pwd.getpwnam("postgres")
+        os.chown(folder, account.pw_uid, account.pw_gid)
+    as_postgres(programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+    options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off -c max_connections=100"
+    as_postgres(programs / "pg_ctl", "-D", data, "-l", folder / "log", "-o", options, "-w", "start")
+    yield folder
+    as_postgres(programs / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def postgres_url(postgres_folder: Path) -> Iterator[str]:
+    name = f"fairy_{uuid.uuid4().hex}"
+    with psycopg.connect(host=str(postgres_folder), user="postgres", dbname="postgres", autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        yield f"postgresql://postgres@/{name}?host={postgres_folder}"
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/data/fairy.db"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.system)])
+def store_url(request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url

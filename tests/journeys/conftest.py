@@ -1,7 +1,7 @@
 """Whole journeys: the real server process, the real command line, real processes as sessions."""
 import pytest
-
 from bench.server import LiveServer
+
 from gpufairy.client import Fairy
 
 

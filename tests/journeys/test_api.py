@@ -119,7 +119,8 @@ def test_keys_are_checked_kept_and_removed(fairy):
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGk3pQ2hUqM1c2pYpBzWlJ1fHcS3f5vI2hXkqZ3l9m0a me@laptop"
     added = fairy.add_key({"key": key})
     assert added["fingerprint"].startswith("SHA256:")
-    assert [k["fingerprint"] for k in fairy.keys()] == [added["fingerprint"]]
+    kept = fairy.keys()
+    assert [k["fingerprint"] for k in kept] == [added["fingerprint"]]
     fairy.remove_key(added["fingerprint"])
     assert fairy.keys() == []
 

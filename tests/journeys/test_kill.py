@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-
 from bench.server import LiveServer
+
 from gpufairy.client.errors import Problem, ServerNotReached
 from waits import until
 

@@ -91,7 +91,7 @@ def routes(context: Context) -> APIRouter:
             stream = event_stream(house, owner, begin)
             return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
         found = await house.store.events.page(owner=owner, after=after or 0, limit=limit, newest=after is None)
-        more = str(found[-1].number) if len(found) == limit else None
+        more = str(found[-1].number) if len(found) == limit and after is not None else None
         return JSONResponse({"items": [event_shape(event) for event in found], "next": more})
 
     return router

@@ -19,9 +19,7 @@ async def all_logs(house: House, session_id: str, follow: bool) -> AsyncIterator
     while (session := await current(house, session_id)) is not None:
         while attempt < session.attempt:
             attempt += 1
-            live = follow and attempt == session.attempt and session.phase is not Phase.ENDED
-            if live and not await has_started(house, session_id, attempt):
-                break
+            live = follow and await is_under_way(house, session_id, attempt)
             async for chunk in house.engine.logs(WorkloadId(session_id, attempt), live):
                 yield chunk
         if not follow or session.phase is Phase.ENDED:
@@ -29,8 +27,8 @@ async def all_logs(house: House, session_id: str, follow: bool) -> AsyncIterator
         await house.bells.wait_for(session_id, LOOK_AGAIN_S)
 
 
-async def has_started(house: House, session_id: str, attempt: int) -> bool:
-    """Waits until there is a log to read. False: it ended, or went on to another attempt, without one."""
+async def is_under_way(house: House, session_id: str, attempt: int) -> bool:
+    """Waits until that attempt has begun. False: it is over already."""
     while (session := await current(house, session_id)) is not None and session.attempt == attempt:
         if session.phase in STARTED:
             return True

@@ -33,7 +33,9 @@ def add_user_routes(router: APIRouter, context: Context) -> None:
     async def me(request: Request) -> dict[str, Any]:
         """Who you are here, and what your token is good for."""
         caller = caller_of(request)
-        return {**user_shape(caller.user), "token": {"scope": caller.scope, "id": caller.token_id, "session": caller.session_id}}
+        role = Role.ADMIN if caller.is_admin else Role.USER  # from inside a session nobody is admin
+        token = {"scope": caller.scope, "id": caller.token_id, "session": caller.session_id}
+        return {**user_shape(caller.user), "role": role, "token": token}
 
     @router.get("/users")
     async def users() -> dict[str, Any]:

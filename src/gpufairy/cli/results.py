@@ -1,4 +1,4 @@
-"""What a job left in /results, fetched into ./results/NAME. Nothing of ours is overwritten, nothing lands outside that folder."""
+"""What a job left in its results folder, fetched into ./results/NAME. Nothing of ours is overwritten, nothing lands outside that folder."""
 import io
 import re
 import tarfile
@@ -85,12 +85,12 @@ def _results(
     name: Name,
     into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="Where to make the folder NAME.")] = Path("results"),
 ) -> None:
-    """Fetch what a job left in /results."""
+    """Fetch what a job left in $FAIRY_RESULTS."""
     with connect(ctx) as fairy:
         session = fairy.session(name)
         folder = fetch(fairy, session, into, say)
     if folder is None:
-        raise NoSuchThing(f"{session['name']} left no results", "A job leaves results by writing files into /results.")
+        raise NoSuchThing(f"{session['name']} left no results", "A job leaves results by writing files into $FAIRY_RESULTS.")
     print(folder)
 
 

@@ -16,7 +16,7 @@ def read_sessions(data: bytes, file: str, *, toml: bool) -> list[Record]:
     """The body of each session asked for: one a document, or those of a `sessions` list. Raises BadInput, whatever the bytes."""
     bodies = [_body(part) for tree in read_trees(data, file, toml=toml) for part in _parts(tree)]
     if not bodies:
-        raise BadInput(f"{file} asks for no session", "Write at least `command: [nvidia-smi]`.")
+        raise BadInput(f"{file} asks for no session", "Write at least `command: [python, train.py]`.")
     if len(bodies) > MOST_SESSIONS:
         raise BadInput(f"{file} asks for {len(bodies)} sessions, more than {MOST_SESSIONS}", "Use `count`, or several files.")
     return bodies

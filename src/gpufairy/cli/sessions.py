@@ -13,7 +13,7 @@ from gpufairy.client.protocol import Record
 from gpufairy.core.amounts import show_size
 from gpufairy.core.errors import FairyError
 
-NONE_LIVE = "No sessions. Try: fairy run --gpus 0.5 -- nvidia-smi"
+NONE_LIVE = "No sessions. Try: fairy run --gpus 0.5 -- python train.py"
 
 
 def _ps(

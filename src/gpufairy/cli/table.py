@@ -24,7 +24,7 @@ COMMANDS = {
     "ps": Row("gpufairy.cli.sessions:ps", "List sessions"),
     "show": Row("gpufairy.cli.sessions:show", "Show all about one session"),
     "logs": Row("gpufairy.cli.logs:logs", "Print a session's output"),
-    "results": Row("gpufairy.cli.results:results", "Fetch what a job left in /results"),
+    "results": Row("gpufairy.cli.results:results", "Fetch what a job left in $FAIRY_RESULTS"),
     "why": Row("gpufairy.cli.why:why", "Say why a session waits, and until when"),
     "stop": Row("gpufairy.cli.sessions:stop", "Stop sessions"),
     "free": Row("gpufairy.cli.cluster:free", "Show what is free now, and who holds the rest"),

@@ -52,3 +52,8 @@ class Deeds:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+    async def settled(self) -> None:
+        """Returns when nothing is under way."""
+        while self._last:
+            await asyncio.wait(list(self._last.values()))

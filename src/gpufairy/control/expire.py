@@ -1,4 +1,5 @@
 """The expire loop: ends sessions whose time is up, and forgets what nobody can ask for any more."""
+import logging
 from datetime import datetime, timedelta
 
 from gpufairy.control.house import House
@@ -6,6 +7,8 @@ from gpufairy.core.amounts import show_duration
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Outcome, Session, Wanted
 from gpufairy.core.steps import want_stopped
+
+log = logging.getLogger("gpufairy.expire")
 
 KEYS_KEPT = timedelta(hours=24)  # how long a repeated submit is recognised
 
@@ -16,8 +19,13 @@ async def expire(house: House) -> None:
     await house.save([want_stopped(session, now, outcome=Outcome.EXPIRED, why=why_expired(session)) for session in over])
 
 
-async def forget_old_keys(house: House) -> None:
-    await house.store.sessions.forget_old_keys(house.clock() - KEYS_KEPT)
+async def forget(house: House) -> None:
+    """What nobody can ask for any more: old logs and results, and keys of submits that nobody will repeat."""
+    now = house.clock()
+    await house.store.sessions.forget_old_keys(now - KEYS_KEPT)
+    gone = await house.engine.forget_before(now - house.policy.keep_ended)
+    if gone:
+        log.info("logs and results of %d sessions that ended over %s ago were deleted", gone, show_duration(house.policy.keep_ended))
 
 
 def time_is_up(session: Session, now: datetime) -> bool:

@@ -31,6 +31,7 @@ class House:
         self.deeds = Deeds(self.bells.converge.set)
         self.registry = Registry(store.people, clock, secret, self.book.get)
         self.nodes: tuple[Node, ...] = ()
+        self._found: list[Node] = []  # as the engine last told; kept while it is silent
         self.silent_since: datetime | None = None  # the engine's last failure to answer; None: it answers
         self.plan = Plan((), {}, None, clock())
         self._usage: dict[str, Usage] = {}
@@ -46,7 +47,9 @@ class House:
 
     async def look_at_nodes(self) -> None:
         drained = await self.store.nodes.drained()
-        self.nodes = tuple(self._judged(node, drained.get(node.name)) for node in await self.engine.nodes())
+        if self.silent_since is None:
+            self._found = await self.engine.nodes()
+        self.nodes = tuple(self._judged(node, drained.get(node.name)) for node in self._found)
 
     def _judged(self, node: Node, drained_why: str | None) -> Node:
         if self.silent_since is not None:

@@ -85,8 +85,16 @@ class Registry:
         self._users[name] = user
         return user
 
-    async def ensure_user(self, name: str, role: Role = Role.USER) -> User:
-        return self._users.get(name) or await self.add_user(name, role, None)
+    async def ensure_admin(self, name: str) -> User:
+        """Whoever starts the server; one who was there already becomes admin only if nobody else is."""
+        if name not in self._users:
+            return await self.add_user(name, Role.ADMIN, None)
+        if not any(map(is_admin, self._users.values())):
+            return await self.change_user(name, role=Role.ADMIN, disabled=False)
+        return self._users[name]
+
+    async def ensure_user(self, name: str) -> User:
+        return self._users.get(name) or await self.add_user(name, Role.USER, None)
 
     async def change_user(self, name: str, *, role: Role | None = None, disabled: bool | None = None, team: str | None = None) -> User:
         user = self.user(name)

@@ -31,6 +31,8 @@ def largest(request: Request, nodes: Sequence[Node]) -> str:
     words = []
     if request.share.kind is not ShareKind.NONE:
         words.append(f"--gpus {largest_share(request, best)}")
+    if request.gpu_kind is not None and best.gpus and not any(is_kind(gpu.kind, request.gpu_kind) for gpu in best.gpus):
+        words.append(f"--gpu-kind {best.gpus[0].kind}")
     if request.cpus_milli is not None:
         words.append(f"--cpus {show_cpus(min(request.cpus_milli, best.cpus_milli))}")
     if request.memory_bytes is not None:

@@ -16,6 +16,7 @@ class Policy:
     depth: int = 1000  # sessions looked at in one pass: more would find little and take long
     stop_grace: timedelta = timedelta(seconds=10)
     silent_after: timedelta = timedelta(seconds=60)  # no answer from a node for so long: its sessions are LOST, not dead
+    keep_ended: timedelta = timedelta(days=30)  # logs and results of ended sessions
     most_refusals: int = 5  # by the engine, in a row; then the session is given up in words
 
 

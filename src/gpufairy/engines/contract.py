@@ -4,7 +4,7 @@ Engines keep no state of their own: what runs is read back from labels, so a res
 """
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from gpufairy.core.node import Node
@@ -60,6 +60,7 @@ class Engine(Protocol):
     async def launch(self, session: Session) -> None: ...  # twice the same (id, attempt): once. Raises EngineRefused
     async def stop(self, workload: WorkloadId, grace: timedelta) -> None: ...  # absent: fine
     async def clear(self, workload: WorkloadId) -> None: ...  # forget one that has exited; its log and results stay. Absent: fine
+    async def forget_before(self, moment: datetime) -> int: ...  # logs and results of those over by then, how many; none that is alive
     async def list_mine(self) -> list[Workload]: ...  # by label, never remembered. Raises EngineSilent
     def logs(self, workload: WorkloadId, follow: bool) -> AsyncIterator[bytes]: ...
     def results(self, workload: WorkloadId) -> AsyncIterator[bytes]: ...  # a tar stream; empty when nothing was written

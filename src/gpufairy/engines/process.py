@@ -25,7 +25,7 @@ from gpufairy.engines.cpu_pins import pick_cpus
 from gpufairy.engines.joblog import cut_log, open_log, read_log
 from gpufairy.engines.proc import pids_by_sid
 from gpufairy.engines.process_env import Surroundings, allowed, left_out, session_environment
-from gpufairy.engines.run_folder import Places, mark_stopped, read_url, remove_half_removed, remove_run, take_claim, write_label
+from gpufairy.engines.run_folder import Places, forget_old, mark_stopped, read_url, remove_half_removed, remove_run, take_claim, write_label
 from gpufairy.engines.runs import Runs
 from gpufairy.engines.shim import WAIT_FOR_EVER, beside_argv, pinned, shim_argv, spawn
 from gpufairy.engines.streams import DescriptorStream, open_stream
@@ -181,6 +181,10 @@ class ProcessEngine:
             raise EngineRefused(f"workload {workload} still runs, so it cannot be cleared", "Stop it first.")
         await asyncio.get_running_loop().run_in_executor(self._hands, remove_run, self._places.run(name))
         self._runs.forget(name)
+
+    async def forget_before(self, moment: datetime) -> int:
+        kept = {*self._runs.live, *self._runs.launching}
+        return await asyncio.to_thread(forget_old, self._places, moment.timestamp(), kept)
 
     def logs(self, workload: WorkloadId, follow: bool) -> AsyncIterator[bytes]:
         name = str(workload)

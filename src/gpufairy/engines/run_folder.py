@@ -150,6 +150,18 @@ def remove_half_removed(runs: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+def forget_old(places: Places, before_s: float, kept: set[str]) -> int:
+    """Logs last written before that time, with the results beside them. Run folders are not touched: what is listed is not old."""
+    forgotten = 0
+    for log in places.logs.iterdir():
+        name = log.name.removesuffix(".log")
+        if name not in kept and not places.run(name).exists() and log.lstat().st_mtime < before_s:
+            shutil.rmtree(places.results(name), ignore_errors=True)
+            log.unlink(missing_ok=True)
+            forgotten += 1
+    return forgotten
+
+
 def read_exit(run: Path) -> int | None:
     """None: no exit code was written, or half of one."""
     try:

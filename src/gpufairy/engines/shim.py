@@ -26,12 +26,15 @@ trap : TERM INT HUP
 ulimit -Sn "$3" 2>/dev/null
 run=$1 work=$2
 shift 3
-if cd -- "$work" 2>/dev/null; then
-  (exec "$@")
-  code=$?
-else
+if ! cd -- "$work" 2>/dev/null; then
   printf 'fairy: there is no work folder %s on this machine, or it may not be entered\\n' "$work"
   code=126
+elif ! command -v -- "$1" >/dev/null 2>&1; then
+  printf 'fairy: there is no command %s in the session\\n' "$1"
+  code=127
+else
+  (exec "$@")
+  code=$?
 fi
 printf '%s\\n' "$code" > "$run/exit"
 kill -9 0

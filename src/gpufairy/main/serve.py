@@ -20,7 +20,7 @@ from gpufairy.api.problems import status_and_title
 from gpufairy.control.admit import admit
 from gpufairy.control.clock import SteadyClock
 from gpufairy.control.converge import converge
-from gpufairy.control.expire import expire, forget_old_keys
+from gpufairy.control.expire import expire, forget
 from gpufairy.control.house import House
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.loop import Loop
@@ -52,6 +52,7 @@ class Setup:
     node: Node
     config: Config
     fairy_path: str  # a folder with `fairy` in it, put on the PATH of sessions
+    admin: str  # the person who starts it
     fairy_command: str  # how the person who started it calls `fairy`
 
 
@@ -73,6 +74,8 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         undo.push_async_callback(engine.close)
         undo.push_async_callback(house.deeds.close)
         await house.move_in()
+        # Before the loops: what they adopt by its labels may be this very person's, and must not make them a mere user.
+        await house.registry.ensure_admin(setup.admin)
         loops = make_loops(house)
         async with running(loops):
             readings = Meter(house, engine.pids_of_all).readings
@@ -91,7 +94,7 @@ def make_loops(house: House) -> list[Loop]:
         Loop("place", partial(place_waiting, house), bells.place, every_s=1, pause_s=0.005),
         Loop("converge", partial(converge, house), bells.converge, every_s=1, pause_s=0.005),
         Loop("expire", partial(expire, house), bells.expire, every_s=0.5),
-        Loop("forget", partial(forget_old_keys, house), asyncio.Event(), every_s=3600),
+        Loop("forget", partial(forget, house), asyncio.Event(), every_s=3600),
     ]
 
 

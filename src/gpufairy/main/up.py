@@ -18,7 +18,6 @@ from gpufairy.cli.options import one_command
 from gpufairy.client import connection, local_server
 from gpufairy.control.house import House
 from gpufairy.core.errors import BadInput, Conflict, NotSignedIn
-from gpufairy.core.people import Role
 from gpufairy.main.banner import banner, say
 from gpufairy.main.machine import chosen_engine, data_folder, this_node
 from gpufairy.main.ports import listen
@@ -55,7 +54,8 @@ def _up(
     listener = listen(host, settings.server.port if port is None else port)
     url = settings.server.url or f"http://{reachable(host)}:{listener.getsockname()[1]}"
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
-    setup = Setup(folder, listener, url, node, settings, write_fairy_command(folder), os.environ.get("FAIRY_COMMAND", "fairy"))
+    called = os.environ.get("FAIRY_COMMAND", "fairy")
+    setup = Setup(folder, listener, url, node, settings, write_fairy_command(folder), admin_name(), called)
     asyncio.run(serve(setup, lambda context: ready(setup, context)))
 
 
@@ -63,7 +63,8 @@ up = one_command(_up, "fairy up")
 
 
 async def ready(setup: Setup, context: Context) -> None:
-    user = await sign_in(setup, context.house)
+    user = setup.admin
+    await sign_in(setup, context.house)
     noted = local_server.LocalServer(os.getpid(), local_server.birth_of(os.getpid()), setup.url, str(setup.data))
     local_server.write_down(noted, os.environ)
     text = banner(setup, context.house.engine, user, f"{setup.url}/signin?code={context.links.make(user)}")
@@ -77,20 +78,18 @@ async def ready(setup: Setup, context: Context) -> None:
     gc.freeze()  # what is here now stays for good: the collector need not walk it again and again
 
 
-async def sign_in(setup: Setup, house: House) -> str:
-    """The person who starts the server is its admin, and signed in on the command line: with the token they have, or a new one."""
-    registry, name = house.registry, admin_name()
-    await registry.ensure_user(name, Role.ADMIN)
+async def sign_in(setup: Setup, house: House) -> None:
+    """The person who starts the server is signed in on the command line: with the token they have, or a new one."""
+    registry, name = house.registry, setup.admin
     try:
         stored = connection.load(os.environ)
         if stored is not None and registry.caller(stored.token).user.name == name:
             connection.save(connection.Connection(setup.url, stored.token), os.environ)
-            return name
+            return
     except (NotSignedIn, BadInput):
         pass
     _, text = await registry.create_token(name, f"fairy up on {setup.node.name}", "full", None)
     connection.save(connection.Connection(setup.url, text), os.environ)
-    return name
 
 
 def admin_name() -> str:
@@ -118,8 +117,10 @@ def in_background() -> None:
         say(text.replace("Ctrl-C stops the server", "`fairy down` stops the server"))
         return
     child.wait()
-    said = log_path.read_bytes()[began_at:].decode(errors="replace").strip()
-    raise Conflict(f"the server did not start: {said.removeprefix('fairy: ') or 'it said nothing'}", f"Its log is {log_path}.")
+    said = [line for line in log_path.read_bytes()[began_at:].decode(errors="replace").splitlines() if line.strip()]
+    wrong = next((line.removeprefix("fairy: ") for line in said if line.startswith("fairy: ")), said[-1] if said else "it said nothing")
+    advice = next((line.strip().removeprefix("→ ") for line in said if line.strip().startswith("→")), "")
+    raise Conflict(f"the server did not start: {wrong}", f"{advice} Its log is {log_path}.".strip())
 
 
 def named_data(arguments: list[str]) -> Path | None:

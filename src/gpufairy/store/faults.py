@@ -8,7 +8,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 
 from gpufairy.core.errors import BadInput, Conflict, FairyError, StoreUnavailable
 
-RETRIED = "Nothing was written. It is tried again by itself; if it stays so, run `fairy doctor`."
+RETRIED = "Nothing was written. It is tried again by itself; if it stays so, look at the server's log and the disk."
 
 
 class ConnectionLost(StoreUnavailable):
@@ -74,7 +74,7 @@ def disk_full(place: str) -> StoreUnavailable:
 def damaged(place: str, found: str) -> StoreUnavailable:
     return StoreUnavailable(
         f"database {place} is damaged: {found}",
-        f"What runs goes on. Stop the server, keep a copy of {place}, and run `fairy restore` with the last backup.",
+        f"What runs goes on. Stop the server, keep a copy of {place}, and put the last backup in its place.",
     )
 
 

@@ -24,7 +24,7 @@ def migrate(database: Database, lease: Lease) -> None:
         if found is not None and found not in KNOWN:
             raise StoreUnavailable(
                 f"database {database.place} has form {found}, made by a newer gpufairy; this one knows up to {KNOWN[-1]}",
-                "Start the newer version again, or `fairy restore` a backup from before the upgrade.",
+                "Start the newer version again, or put back a backup from before the upgrade.",
             )
         command.upgrade(configuration(connection), KNOWN[-1])
 

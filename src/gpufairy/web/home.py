@@ -5,14 +5,13 @@ from datetime import datetime
 
 from gpufairy.control.find import wait_of
 from gpufairy.control.house import House
-from gpufairy.core.amounts import show_duration
 from gpufairy.core.explain import Wait, why_now
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.reading import GpuReading
 from gpufairy.core.session import Seat, Session
 from gpufairy.core.share import PARTS
 from gpufairy.web.gpu_bars import Host, hosts
-from gpufairy.web.words import Mark, about_words, ago_words, clock_words, counted, gpus_words, mark_of, share_words, start_words
+from gpufairy.web.words import Mark, about_words, ago_words, clock_words, counted, gpus_words, mark_of, share_words, start_words, time_words
 
 MOST_ROWS = 50  # live sessions on one page; of more the page says how many
 ENDED_ROWS = 10
@@ -115,7 +114,7 @@ def when(session: Session, wait: Wait | None, now: datetime) -> str:
         place = "" if wait.place is None else f"place {wait.place} in line"
         start = start_words(wait.forecast_start, now) if wait.forecast_start is not None else start_unknown(wait)
         return ", ".join(part for part in (place, start) if part)
-    since = f"for {show_duration(now - session.since)}"
+    since = f"for {time_words(now - session.since)}"
     return since if session.expected_end is None else f"{since}, ends by {clock_words(session.expected_end, now)}"
 
 

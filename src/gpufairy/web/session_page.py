@@ -6,7 +6,7 @@ from datetime import datetime
 
 from gpufairy.control.find import wait_of
 from gpufairy.control.house import House
-from gpufairy.core.amounts import show_cpus, show_duration, show_size
+from gpufairy.core.amounts import show_cpus, show_size
 from gpufairy.core.explain import why_now
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import GpuSeat, Request, Seat, Session
@@ -15,7 +15,7 @@ from gpufairy.core.steps import Event
 from gpufairy.core.workload import WorkloadId
 from gpufairy.web.home import when
 from gpufairy.web.text import as_terminal
-from gpufairy.web.words import Mark, ago_words, clock_words, mark_of, seat_words, share_words
+from gpufairy.web.words import Mark, ago_words, clock_words, mark_of, seat_words, share_words, time_words
 
 LOG_BYTES = 64 * 2**10  # of its end: what went wrong stands there, and a page stays quick
 MOST_EVENTS = 100
@@ -97,7 +97,7 @@ def facts(session: Session, now: datetime) -> tuple[str, ...]:
     """The second line: what it has or had, and how it went."""
     lines = [share_words(session.request.share) + " asked" if session.seat is None else seat_words(session.seat)]
     if session.started_at is not None and session.ended_at is not None:
-        lines.append(f"ran {show_duration(session.ended_at - session.started_at)}")
+        lines.append(f"ran {time_words(session.ended_at - session.started_at)}")
     if session.exit_code is not None:
         lines.append(f"exit code {session.exit_code}")
     if session.ended_at is not None:
@@ -113,7 +113,7 @@ def asked(request: Request) -> tuple[tuple[str, str], ...]:
         ("GPU kind", request.gpu_kind or ""),
         ("CPUs", "" if request.cpus_milli is None else show_cpus(request.cpus_milli)),
         ("memory", "" if request.memory_bytes is None else show_size(request.memory_bytes)),
-        ("time", "" if request.time_limit is None else f"at most {show_duration(request.time_limit)}"),
+        ("time", "" if request.time_limit is None else f"at most {time_words(request.time_limit)}"),
         ("image", request.image or ""),
         ("pool", request.pool or ""),
         ("folder", request.workdir or ""),

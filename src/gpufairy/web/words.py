@@ -8,6 +8,7 @@ from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Outcome, Seat, Session
 from gpufairy.core.share import PARTS, Share, ShareKind
 
+UNBROKEN = "\N{NO-BREAK SPACE}"  # a figure never parts from its unit
 HUES = 12  # as many as look.css has; more would not be told apart
 
 
@@ -49,7 +50,7 @@ def gpus_words(parts: int) -> str:
 
 def amount_words(amount: float, thing: str) -> str:
     figure = f"{amount:.2f}".rstrip("0").rstrip(".")
-    return f"{figure} {thing}" if amount <= 1 else f"{figure} {thing}s"
+    return f"{figure}{UNBROKEN}{thing}" if amount <= 1 else f"{figure}{UNBROKEN}{thing}s"
 
 
 def share_words(share: Share) -> str:
@@ -81,7 +82,11 @@ def clock_words(at: datetime, now: datetime) -> str:
 
 
 def ago_words(at: datetime, now: datetime) -> str:
-    return f"{show_duration(now - at)} ago"
+    return f"{time_words(now - at)} ago"
+
+
+def time_words(time: timedelta) -> str:
+    return show_duration(time).replace(" ", UNBROKEN)
 
 
 def start_words(start: datetime, now: datetime) -> str:
@@ -92,4 +97,4 @@ def start_words(start: datetime, now: datetime) -> str:
 def about_words(time: timedelta) -> str:
     """An estimate is not told to the second."""
     minutes = round(time.total_seconds() / 60)
-    return show_duration(timedelta(minutes=minutes)) if minutes >= 1 else "less than a minute"
+    return time_words(timedelta(minutes=minutes)) if minutes >= 1 else "less than a minute"

@@ -1,6 +1,5 @@
 """fairy.toml: every setting, its default and what it is for. Unknown names are refused with the nearest right one."""
 import tomllib
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -57,15 +56,12 @@ class Config(Strict):
             half_life=parse_duration(self.policy.half_life, "policy.half_life"),
             stop_grace=parse_duration(self.policy.stop_grace, "policy.stop_grace"),
             silent_after=parse_duration(self.policy.silent_after, "policy.silent_after"),
+            keep_ended=parse_duration(self.policy.keep_ended, "policy.keep_ended"),
         )
 
     @property
     def log_cap_bytes(self) -> int:
         return parse_size(self.policy.log_cap, "policy.log_cap")
-
-    @property
-    def keep_ended(self) -> timedelta:
-        return parse_duration(self.policy.keep_ended, "policy.keep_ended")
 
     @property
     def cpus_milli(self) -> int | None:

@@ -31,10 +31,20 @@ def sentence(model: type[BaseModel], error: ValidationError) -> str:
     path = [str(part) for part in fault["loc"] if not is_union_branch(part)]
     field = ".".join(path)[:80]
     if fault["type"] == "extra_forbidden":
-        return f"unknown field {shown(field)}{nearest(path[-1], model.model_fields)}"
+        return f"unknown field {shown(field)}{nearest(path[-1], fields_at(model, path[:-1]))}"
     if fault["type"] == "missing":
         return f"field {field} is missing"
     return f"{field}: {fault['msg'][0].lower()}{fault['msg'][1:]}, found {shown(str(fault['input']))}"
+
+
+def fields_at(model: type[BaseModel], path: list[str]) -> list[str]:
+    """The fields known at that depth: of the model itself, or of a part of it."""
+    for name in path:
+        part = model.model_fields[name].annotation if name in model.model_fields else None
+        if not (isinstance(part, type) and issubclass(part, BaseModel)):
+            break
+        model = part
+    return list(model.model_fields)
 
 
 def is_union_branch(part: Any) -> bool:
