@@ -75,9 +75,8 @@ def planning_passes() -> list[float]:
     node = Node("box", 64000, 2**39, tuple(Gpu(index, f"GPU-{index}", "A100-40GB", 40 * 2**30) for index in range(8)))
     shares = [parse_share(text) for text in ("1", "0.5", "2", "4")]
     requests = [Request(shares[n % 4], ("true",), cpus_milli=1000 + n % 4000, memory_bytes=2**30 + n) for n in range(QUEUED)]
-    sessions = [
-        Session(f"s{n}", f"n{n}", f"user{n % USERS:02}", SessionKind.BATCH, request, now, now, number=n) for n, request in enumerate(requests)
-    ]
+    owners = [f"user{n % USERS:02}" for n in range(QUEUED)]
+    sessions = [Session(f"s{n}", f"n{n}", owners[n], SessionKind.BATCH, requests[n], now, now, number=n) for n in range(QUEUED)]
     queues = {f"user{u:02}": sorted_queue([s for s in sessions if s.owner == f"user{u:02}"]) for u in range(USERS)}
     cluster = Cluster((node,), (), queues)
     full = plan(cluster, now)

@@ -22,6 +22,7 @@ A100_CUTS = MigTable(
     7, 8,
     (
         MigProfile("1g.5gb", 1, 1, (0, 1, 2, 3, 4, 5, 6), 5 * GIB),
+        MigProfile("1g.5gb+me", 1, 1, (0, 1, 2, 3, 4, 5, 6), 5 * GIB),
         MigProfile("2g.10gb", 2, 2, (0, 2, 4), 10 * GIB),
         MigProfile("3g.20gb", 3, 4, (0, 4), 20 * GIB),
         MigProfile("7g.40gb", 7, 8, (0,), 40 * GIB),

@@ -80,6 +80,12 @@ def test_mig_instances_are_cut_by_the_placement_rules_until_none_fits():
     assert seat(a_session(gpus="mig:2g.10gb"), node, taken=small) == Refusal("gpu01", "gpu01 has no room for a 2g.10gb on its MIG GPUs")
 
 
+def test_only_one_instance_of_a_gpu_has_the_media_engines():
+    node = a_node(mig=True)
+    assert isinstance(seat(a_session(gpus="mig:1g.5gb"), node, taken=[a_session(gpus="mig:1g.5gb+me")]), Seat)
+    assert isinstance(seat(a_session(gpus="mig:1g.5gb+me"), node, taken=[a_session(gpus="mig:1g.5gb+me")]), Refusal)
+
+
 def test_a_small_cut_keeps_the_largest_region_whole():
     answer = seat(a_session(gpus="mig:1g.5gb"), a_node(mig=True))
     assert answer.gpus[0].start == 6  # beside the end, where no 3g.20gb of [0, 4) is disturbed

@@ -125,6 +125,22 @@ def test_keys_are_checked_kept_and_removed(fairy):
     assert fairy.keys() == []
 
 
+def test_who_holds_a_gpu_is_shown_to_all_and_the_sessions_name_is_not(fairy, make_user):
+    lee = make_user("lee")
+    fairy.submit({"name": "private-name", "gpus": "0.5", "command": ["sleep", "600"]})
+    wait_for_state(fairy, "private-name", "RUNNING")
+    assert lee.gpus()[0]["holders"] == [{"session": None, "owner": fairy.me()["name"], "share": 0.5, "profile": None}]
+    assert fairy.gpus()[0]["holders"][0]["session"] == "private-name"
+    fairy.stop("private-name")
+    wait_for_state(fairy, "private-name", "ENDED")
+
+
+def test_anybody_with_a_token_gets_a_link_to_the_page_that_works_once(server, make_user):
+    link = make_user("mia").sign_in_link()
+    path = link.removeprefix(server.url)
+    assert [ask(server.url, "GET", path).status for _ in range(2)] == [303, 401]
+
+
 def test_the_queue_shows_everybodys_place_and_hides_others_names(fairy, make_user):
     kim = make_user("kim")
     fairy.submit({"name": "hog", "gpus": "2", "command": ["sleep", "600"]})

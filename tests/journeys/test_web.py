@@ -191,7 +191,7 @@ def test_of_a_long_log_the_end_is_shown_in_whole_lines(server, fairy, cookie):
     assert lines[-1] == "200000"
     assert all(len(line) == 6 for line in lines)
     assert 63 * 2**10 < 7 * len(lines) <= 64 * 2**10
-    assert "stand before this" in page
+    assert "The end alone" in page
 
 
 def test_signing_out_ends_the_token_and_only_our_own_page_may_ask_for_it(fresh):

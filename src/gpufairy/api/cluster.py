@@ -1,4 +1,5 @@
 """Routes of what there is: nodes, GPUs, the line of those who wait, and what happened."""
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -9,7 +10,7 @@ from gpufairy.api.door import caller_of, json_body
 from gpufairy.api.follow import event_stream
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, moment, node_shape
-from gpufairy.control.find import may_see, wait_of
+from gpufairy.control.find import may_see, may_see_of, wait_of
 from gpufairy.core.errors import BadInput, NoSuchThing
 from gpufairy.core.holders import holders_by_gpu
 from gpufairy.core.names import nearest
@@ -20,40 +21,40 @@ from gpufairy.wire.read import read
 def routes(context: Context) -> APIRouter:
     house, router = context.house, APIRouter(prefix=API, tags=["cluster"])
 
-    async def node_shapes() -> list[dict[str, Any]]:
-        readings, cluster = await context.gpu_readings(), house.cluster()
+    async def node_shapes(request: Request) -> list[dict[str, Any]]:
+        readings, cluster, caller = await context.gpu_readings(), house.cluster(), caller_of(request)
         rooms, holders = cluster.rooms(), holders_by_gpu(house.book.holding())
-        return [node_shape(node, rooms[node.name], holders, readings) for node in cluster.nodes]
+        return [node_shape(node, rooms[node.name], holders, readings, partial(may_see_of, caller)) for node in cluster.nodes]
 
     @router.get("/nodes")
-    async def nodes() -> dict[str, Any]:
+    async def nodes(request: Request) -> dict[str, Any]:
         """Every node: its state, what it has, what is free, who holds what."""
-        return {"items": await node_shapes(), "next": None}
+        return {"items": await node_shapes(request), "next": None}
 
     @router.get("/gpus")
-    async def gpus() -> dict[str, Any]:
+    async def gpus(request: Request) -> dict[str, Any]:
         """Every GPU: its kind, how it is cut, who holds it, what is free, how hard it works (null: not known)."""
-        return {"items": [{"node": node["name"], **gpu} for node in await node_shapes() for gpu in node["gpus"]], "next": None}
+        return {"items": [{"node": node["name"], **gpu} for node in await node_shapes(request) for gpu in node["gpus"]], "next": None}
 
     @router.post("/nodes/{name}/drain")
     async def drain(request: Request, name: str) -> JSONResponse:
         """Let what runs there go on, and start nothing new."""
         body = read(DrainBody, await json_body(request), "drain")
-        return await set_drained(name, body.why or f"drained by {caller_of(request).user.name}")
+        return await set_drained(request, name, body.why or f"drained by {caller_of(request).user.name}")
 
     @router.post("/nodes/{name}/resume")
-    async def resume(name: str) -> JSONResponse:
+    async def resume(request: Request, name: str) -> JSONResponse:
         """Take the node back into use."""
-        return await set_drained(name, None)
+        return await set_drained(request, name, None)
 
-    async def set_drained(name: str, why: str | None) -> JSONResponse:
+    async def set_drained(request: Request, name: str, why: str | None) -> JSONResponse:
         names = [node.name for node in house.nodes]
         if name not in names:
             raise NoSuchThing(f"no node {name[:60]!r}{nearest(name, names)}", "See `fairy node list`.")
         await house.store.nodes.set_drained(name, why)
         await house.look_at_nodes()
         house.bells.place.set()
-        return JSONResponse(next(node for node in await node_shapes() if node["name"] == name))
+        return JSONResponse(next(node for node in await node_shapes(request) if node["name"] == name))
 
     @router.get("/queue")
     async def queue(request: Request, limit: int = Query(100, ge=1, le=1000)) -> dict[str, Any]:

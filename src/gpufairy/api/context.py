@@ -17,6 +17,7 @@ async def no_readings() -> dict[str, GpuReading]:
 class Context:
     house: House
     links: SignInLinks
+    url: str  # how people reach the server
     loops: Sequence[Loop] = ()
     presets: Mapping[str, SubmitBody] = field(default_factory=dict)
     gpu_readings: Callable[[], Awaitable[dict[str, GpuReading]]] = no_readings  # by GPU UUID

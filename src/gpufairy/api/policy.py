@@ -38,6 +38,7 @@ POLICY: dict[tuple[str, str], Who] = {
     ("GET", f"{API}/gpus"): Who.SIGNED_IN,
     ("GET", f"{API}/events"): Who.SIGNED_IN,
     ("GET", f"{API}/me"): Who.SIGNED_IN,
+    ("POST", f"{API}/signin-links"): Who.PERSON,
     ("GET", f"{API}/users"): Who.ADMIN,
     ("POST", f"{API}/users"): Who.ADMIN,
     ("GET", f"{API}/users/{{name}}"): Who.PERSON,

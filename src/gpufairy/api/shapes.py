@@ -1,4 +1,5 @@
 """How things read as JSON: the words of surface.md, and nothing of our insides."""
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -97,8 +98,11 @@ def wait_shape(session: Session, wait: Wait, waiting: int) -> dict[str, Any]:
     }
 
 
-def node_shape(node: Node, room: Room, holders: dict[str, list[Holder]], readings: dict[str, GpuReading]) -> dict[str, Any]:
-    gpus = [gpu_shape(gpu, holders.get(gpu.gpu.uuid, []), readings.get(gpu.gpu.uuid)) for gpu in room.gpus]
+def node_shape(
+    node: Node, room: Room, holders: dict[str, list[Holder]], readings: dict[str, GpuReading], names_shown: Callable[[str], bool]
+) -> dict[str, Any]:
+    """`names_shown`: of which owners the caller may know the sessions' names."""
+    gpus = [gpu_shape(gpu, holders.get(gpu.gpu.uuid, []), readings.get(gpu.gpu.uuid), names_shown) for gpu in room.gpus]
     return {
         "name": node.name,
         "state": node.state,
@@ -115,7 +119,9 @@ def node_shape(node: Node, room: Room, holders: dict[str, list[Holder]], reading
     }
 
 
-def gpu_shape(room: GpuRoom, holders: list[Holder], reading: GpuReading | None) -> dict[str, Any]:
+def gpu_shape(
+    room: GpuRoom, holders: list[Holder], reading: GpuReading | None, names_shown: Callable[[str], bool]
+) -> dict[str, Any]:
     gpu: Gpu = room.gpu
     enforced = gpu.shares_enforced
     return {
@@ -129,7 +135,7 @@ def gpu_shape(room: GpuRoom, holders: list[Holder], reading: GpuReading | None) 
         "instances": None if gpu.instances is None else [{"profile": i.profile, "start": i.start, "size": i.size} for i in gpu.instances],
         "free_share": number(room.free_parts / PARTS),
         "free_memory_bytes": gpu.memory_bytes * room.free_parts // PARTS,
-        "holders": [holder_shape(holder) for holder in holders],
+        "holders": [holder_shape(holder, names_shown(holder.owner)) for holder in holders],
         "utilisation": None if reading is None else reading.utilisation,
         "memory_used_bytes": None if reading is None else reading.memory_used_bytes,
         "enforced": list(enforced),
@@ -137,9 +143,10 @@ def gpu_shape(room: GpuRoom, holders: list[Holder], reading: GpuReading | None) 
     }
 
 
-def holder_shape(holder: Holder) -> dict[str, Any]:
-    share = number(holder.gpu.parts / PARTS)
-    return {"session": holder.session, "owner": holder.owner, "share": share, "profile": holder.gpu.profile or None}
+def holder_shape(holder: Holder, name_shown: bool) -> dict[str, Any]:
+    """Who holds a GPU is everybody's business; what they call their work is not."""
+    name = holder.session if name_shown else None
+    return {"session": name, "owner": holder.owner, "share": number(holder.gpu.parts / PARTS), "profile": holder.gpu.profile or None}
 
 
 def event_shape(event: Event) -> dict[str, Any]:

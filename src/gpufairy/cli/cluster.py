@@ -46,7 +46,8 @@ def _card_row(name: str, node: Record, card: Record) -> list[str | Text]:
 
 def _holder(holder: Record) -> str:
     part = safe(holder.get("profile")) or share_words(holder.get("share"))
-    return f"{safe(holder.get('owner'))}/{safe(holder.get('session'))} {part}".strip()
+    name = f"/{safe(holder['session'])}" if holder.get("session") else ""
+    return f"{safe(holder.get('owner'))}{name} {part}".strip()
 
 
 def _queue(ctx: typer.Context, as_json: AsJson = False) -> None:

@@ -48,5 +48,16 @@ def _whoami(ctx: typer.Context, as_json: AsJson = False) -> None:
     print(f"{safe(me.get('name'))} ({safe(me.get('role'))}{team}) on {safe(url)}" + (f", with a token for {safe(scope)}" if scope else ""))
 
 
+def _web(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Print a link that signs you in to the page. It works once, within an hour."""
+    with connect(ctx) as fairy:
+        link = fairy.sign_in_link()
+    if as_json:
+        print_json({"url": link})
+    else:
+        print(link)
+
+
+web = one_command(_web, "fairy web")
 login = one_command(_login, "fairy login http://gpu01:8420\nfairy --token-file token login http://gpu01:8420")
 whoami = one_command(_whoami, "fairy whoami")

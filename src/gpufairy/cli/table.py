@@ -30,6 +30,7 @@ COMMANDS = {
     "free": Row("gpufairy.cli.cluster:free", "Show what is free now, and who holds the rest"),
     "queue": Row("gpufairy.cli.cluster:queue", "Show who waits, in turn"),
     "whoami": Row("gpufairy.cli.signin:whoami", "Say who you are here, and where that is"),
+    "web": Row("gpufairy.cli.signin:web", "Print a link that signs you in to the page, once"),
     "login": Row("gpufairy.cli.signin:login", "Sign in to a server"),
     "key": Row("gpufairy.cli.keys:app", "SSH keys: add, list, remove"),
     "token": Row("gpufairy.cli.tokens:app", "Tokens for scripts: create, list, revoke"),

@@ -117,6 +117,9 @@ class AsyncFairy:
     async def me(self) -> Any:
         return await self._ask(calls.me())
 
+    async def sign_in_link(self) -> str:
+        return str((await self._ask(calls.sign_in_link()))["url"])
+
     async def users(self) -> Any:
         return (await self._ask(calls.users()))["items"]
 

@@ -70,6 +70,10 @@ def me() -> Call:
     return Call("GET", path_of("me"))
 
 
+def sign_in_link() -> Call:
+    return Call("POST", path_of("signin-links"), {})
+
+
 def users() -> Call:
     return Call("GET", path_of("users"))
 

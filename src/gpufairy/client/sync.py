@@ -110,6 +110,10 @@ class Fairy:
     def me(self) -> Any:
         return self._transport.ask(calls.me())
 
+    def sign_in_link(self) -> str:
+        """Opens the page signed in as you, once, within an hour."""
+        return str(self._transport.ask(calls.sign_in_link())["url"])
+
     def users(self) -> Any:
         return self._transport.ask(calls.users())["items"]
 

@@ -23,7 +23,11 @@ async def find_session(house: House, caller: Caller, name: str) -> Session:
 
 
 def may_see(caller: Caller, session: Session) -> bool:
-    return caller.is_admin or session.owner == caller.user.name
+    return may_see_of(caller, session.owner)
+
+
+def may_see_of(caller: Caller, owner: str) -> bool:
+    return caller.is_admin or owner == caller.user.name
 
 
 def wait_of(house: House, session: Session) -> Wait | None:

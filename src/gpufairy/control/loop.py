@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from gpufairy.core.errors import FairyError
+from gpufairy.core.errors import FairyError, NotLeader
 
 log = logging.getLogger("gpufairy.loop")
 
@@ -35,6 +35,8 @@ class Loop:
         self._wake.clear()
         try:
             rest_s = await self._turn()
+        except NotLeader:
+            raise  # another server leads now: this one must end, not try again
         except Exception as error:
             self._failures += 1
             self.failing = str(error) or type(error).__name__

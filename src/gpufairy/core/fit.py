@@ -2,7 +2,7 @@
 from dataclasses import dataclass
 
 from gpufairy.core.amounts import show_cpus, show_size
-from gpufairy.core.mig import best_start
+from gpufairy.core.mig import best_start, has_media
 from gpufairy.core.node import Node, NodeState
 from gpufairy.core.room import GpuRoom, Room
 from gpufairy.core.session import GpuSeat, Request, Seat
@@ -117,14 +117,15 @@ def fit_mig(profile: str, fitting_kind: list[GpuRoom], room: Room) -> list[GpuSe
     if not seats:
         return Refusal(room.node.name, f"{room.node.name} has no room for a {profile} on its MIG GPUs")
     left = {gpu.gpu.uuid: gpu.free_parts for gpu in in_mig_mode}
-    return [min(seats, key=lambda seat: (left[seat.uuid] - seat.parts, seat.index))]
+    # One that is cut already goes first: a fixed cut can take nothing else, an uncut region can.
+    return [min(seats, key=lambda seat: (not seat.instance_uuid, left[seat.uuid] - seat.parts, seat.index))]
 
 
 def instance_on(gpu: GpuRoom, name: str) -> GpuSeat | None:
     """A free instance of the profile: one that is there, or one cut where it leaves the most choice."""
     table = gpu.gpu.mig
     profile = table.profile(name) if table is not None else None
-    if table is None or profile is None:
+    if table is None or profile is None or (has_media(name) and gpu.media):
         return None
     start, uuid = best_start(table, profile, list(gpu.cut)), ""
     if gpu.gpu.instances is not None:

@@ -34,6 +34,10 @@ class MigInstance:
     uuid: str
 
 
+def has_media(profile: str) -> bool:
+    return profile.endswith("+me")
+
+
 def open_starts(profile: MigProfile, taken: Iterable[tuple[int, int]]) -> list[int]:
     """Where the profile may still be cut, given the (start, size) of what is there."""
     blocked = {slice_ for start, size in taken for slice_ in range(start, start + size)}

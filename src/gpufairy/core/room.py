@@ -2,6 +2,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from gpufairy.core.mig import has_media
 from gpufairy.core.node import Gpu, Node
 from gpufairy.core.session import GpuSeat, Seat
 from gpufairy.core.share import PARTS
@@ -12,15 +13,18 @@ class GpuRoom:
     gpu: Gpu
     free_parts: int
     cut: tuple[tuple[int, int], ...] = ()  # MIG: (start, size) of what is held
+    media: int = 0  # MIG: how many of them hold the media engines (+me), of which a GPU has one set
 
     def take(self, seat: GpuSeat) -> None:
         if self.gpu.mig is not None:
             self.cut = (*self.cut, (seat.start, seat.size))
+            self.media += has_media(seat.profile)
         self.free_parts -= seat.parts
 
     def give_back(self, seat: GpuSeat) -> None:
         if self.gpu.mig is not None:
             self.cut = tuple(c for c in self.cut if c != (seat.start, seat.size))
+            self.media -= has_media(seat.profile)
         self.free_parts += seat.parts
 
 
@@ -59,7 +63,7 @@ class Room:
     def shared_with(self, other: "Room") -> "Room":
         """What is free both here and there: the room of a seat that must do no harm to either."""
         gpus = [
-            replace(mine, free_parts=min(mine.free_parts, theirs.free_parts), cut=(*mine.cut, *theirs.cut))
+            GpuRoom(mine.gpu, min(mine.free_parts, theirs.free_parts), (*mine.cut, *theirs.cut), max(mine.media, theirs.media))
             for mine, theirs in zip(self.gpus, other.gpus, strict=True)
         ]
         return Room(self.node, min(self.cpus_milli, other.cpus_milli), min(self.memory_bytes, other.memory_bytes), gpus)

@@ -157,8 +157,9 @@ class FakeEngine:
             why=container.why, started_at=container.started_at, session=container.session,
         )  # fmt: skip
 
-    async def logs(self, workload: WorkloadId, follow: bool) -> AsyncIterator[bytes]:
-        offset = 0
+    async def logs(self, workload: WorkloadId, follow: bool, last_bytes: int | None = None) -> AsyncIterator[bytes]:
+        known = self.containers.running.get(workload)
+        offset = 0 if last_bytes is None or known is None else max(0, len(known.log) - last_bytes)
         while True:
             container = self.containers.running.get(workload)
             changed = container.changed if container is not None else None

@@ -62,13 +62,16 @@ def notice(missing_bytes: int, cap_bytes: int) -> bytes:
     return f"\n[… {show_size(missing_bytes)} of log cut here: the cap is {show_size(cap_bytes)} …]\n".encode()
 
 
-async def read_log(path: Path, cap_bytes: int, *, follow: bool, over: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """All of it, then, when following, what is added until `over()`. Of a log that is not there yet: nothing, or waits for it."""
+async def read_log(
+    path: Path, cap_bytes: int, *, follow: bool, over: Callable[[], bool], last_bytes: int | None = None
+) -> AsyncIterator[bytes]:
+    """All of it, or its end; then, when following, what is added until `over()`. One that is not there yet: nothing, or it waits."""
     descriptor = await _when_there(path, wait=follow)
     if descriptor is None:
         return
     try:
-        offset, pause_s = 0, FIRST_POLL_S
+        offset = 0 if last_bytes is None else max(0, os.fstat(descriptor).st_size - last_bytes)
+        pause_s = FIRST_POLL_S
         while True:
             # Asked before the last read: what was written before it ended is then surely read.
             last = not follow or over()

@@ -186,9 +186,10 @@ class ProcessEngine:
         kept = {*self._runs.live, *self._runs.launching}
         return await asyncio.to_thread(forget_old, self._places, moment.timestamp(), kept)
 
-    def logs(self, workload: WorkloadId, follow: bool) -> AsyncIterator[bytes]:
+    def logs(self, workload: WorkloadId, follow: bool, last_bytes: int | None = None) -> AsyncIterator[bytes]:
         name = str(workload)
-        return read_log(self._places.log(name), self._log_cap_bytes, follow=follow, over=lambda: not self._runs.alive(name))
+        log, over = self._places.log(name), lambda: not self._runs.alive(name)
+        return read_log(log, self._log_cap_bytes, follow=follow, over=over, last_bytes=last_bytes)
 
     def results(self, workload: WorkloadId) -> AsyncIterator[bytes]:
         return tar_stream(self._places.all_results, self._places.results(str(workload)).name)

@@ -5,7 +5,7 @@ import logging
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -58,7 +58,7 @@ class Setup:
 
 @asynccontextmanager
 async def opened(setup: Setup) -> AsyncIterator[Context]:
-    """Store, engine and house, with the loops running."""
+    """Store, engine and house, and the loops, which do not run yet."""
     policy = setup.config.to_policy()
     store_url = setup.config.server.store or f"sqlite:///{setup.data / 'fairy.db'}"
     store = await Store.open(store_url, holder=f"{setup.node.name} at {setup.url}", half_life=policy.half_life)
@@ -76,10 +76,8 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         await house.move_in()
         # Before the loops: what they adopt by its labels may be this very person's, and must not make them a mere user.
         await house.registry.ensure_admin(setup.admin)
-        loops = make_loops(house)
-        async with running(loops):
-            readings = Meter(house, engine.pids_of_all).readings
-            yield Context(house, SignInLinks(house.clock), loops, setup.config.presets, readings)
+        readings = Meter(house, engine.pids_of_all).readings
+        yield Context(house, SignInLinks(house.clock), setup.url, make_loops(house), setup.config.presets, readings)
 
 
 def credentials(secret: bytes, url: str, session: Session) -> Credentials:
@@ -99,14 +97,20 @@ def make_loops(house: House) -> list[Loop]:
 
 
 @asynccontextmanager
-async def running(loops: list[Loop]) -> AsyncIterator[None]:
+async def running(loops: Sequence[Loop], on_end: Callable[[], None]) -> AsyncIterator[None]:
+    """A loop ends by itself only when another server leads: `on_end` is called then, and its error raised when all is closed."""
     tasks = [asyncio.create_task(loop.run(), name=f"loop {loop.name}") for loop in loops]
+    for task in tasks:
+        task.add_done_callback(lambda _: on_end())
     try:
         yield
     finally:
+        ended = [task for task in tasks if task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    for task in ended:
+        task.result()
 
 
 class Web(uvicorn.Server):
@@ -141,10 +145,12 @@ async def serve(setup: Setup, on_ready: Callable[[Context], Awaitable[None]]) ->
             timeout_graceful_shutdown=DRAIN_S, timeout_keep_alive=75, h11_max_incomplete_event_size=65536,
         )  # fmt: skip
         web = Web(settings)
+        leave = partial(setattr, web, "should_exit", True)
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, partial(setattr, web, "should_exit", True))
-        answering = asyncio.create_task(web.serve(sockets=[setup.listener]))
-        await asyncio.wait([answering, asyncio.create_task(web.answers.wait())], return_when=asyncio.FIRST_COMPLETED)
-        if not answering.done():
-            await on_ready(context)
-        await answering
+            asyncio.get_running_loop().add_signal_handler(number, leave)
+        async with running(context.loops, leave):
+            answering = asyncio.create_task(web.serve(sockets=[setup.listener]))
+            await asyncio.wait([answering, asyncio.create_task(web.answers.wait())], return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                await on_ready(context)
+            await answering

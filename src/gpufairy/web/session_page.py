@@ -1,6 +1,5 @@
 """One session's page: its state and why, what it asked, what it was given and how firmly, what befell it, the end of its log."""
 import shlex
-from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,6 +17,7 @@ from gpufairy.web.text import as_terminal
 from gpufairy.web.words import Mark, ago_words, clock_words, mark_of, seat_words, share_words, time_words
 
 LOG_BYTES = 64 * 2**10  # of its end: what went wrong stands there, and a page stays quick
+LAST_ATTEMPTS = 3
 MOST_EVENTS = 100
 GIVEN = {"memory": "GPU memory", "sm": "Multiprocessors"}
 
@@ -48,7 +48,7 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class LogTail:
     text: str
-    left_out: str  # how much stands before it; empty: nothing
+    cut: bool  # something stands before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,23 +143,17 @@ def told(event: Event, now: datetime) -> Told:
 
 
 async def log_tail(house: House, session: Session) -> LogTail:
-    """The end of what it printed, all attempts one after the other."""
-    kept: deque[bytes] = deque()
-    kept_bytes = seen_bytes = 0
-    for attempt in range(1, session.attempt + 1):
-        async for chunk in house.engine.logs(WorkloadId(session.id, attempt), follow=False):
-            kept.append(chunk)
-            kept_bytes, seen_bytes = kept_bytes + len(chunk), seen_bytes + len(chunk)
-            while kept_bytes - len(kept[0]) >= LOG_BYTES:
-                kept_bytes -= len(kept.popleft())
-    return tail_of(b"".join(kept)[-LOG_BYTES:], seen_bytes)
+    """The end of what its last attempts printed, one after the other."""
+    chunks: list[bytes] = []
+    for attempt in range(max(1, session.attempt - LAST_ATTEMPTS + 1), session.attempt + 1):
+        chunks += [chunk async for chunk in house.engine.logs(WorkloadId(session.id, attempt), follow=False, last_bytes=LOG_BYTES + 1)]
+    return tail_of(b"".join(chunks))
 
 
-def tail_of(tail: bytes, seen_bytes: int) -> LogTail:
+def tail_of(printed: bytes) -> LogTail:
     """Begins with a whole line where there is one: half a line, or half a character, says nothing."""
-    if seen_bytes > len(tail):
-        tail = tail.partition(b"\n")[2] or tail
-    left_out = seen_bytes - len(tail)
-    return LogTail(as_terminal(tail), show_size(left_out) if left_out else "")
+    cut = len(printed) > LOG_BYTES
+    tail = printed[-LOG_BYTES:]
+    return LogTail(as_terminal((tail.partition(b"\n")[2] or tail) if cut else tail), cut)
 
 
