@@ -197,8 +197,12 @@ async def test_an_interrupt_from_the_keyboard_reaches_the_command(engine: Proces
     await until_running(engine, session)
     stream = await engine.open(workload_id(session), Command(("sh", "-c", "echo ready; sleep 1000"), terminal=True))
     await asyncio.to_thread(os.read, stream.stdout, 1000)
-    os.write(stream.stdin, b"\x03")
-    assert await asyncio.wait_for(stream.wait(), PATIENCE_S) == 128 + signal.SIGINT
+    ended = asyncio.create_task(stream.wait())
+    for _ in range(PATIENCE_S * 5):  # a shell that is just forking lets one pass: people press it again too
+        os.write(stream.stdin, b"\x03")
+        if (await asyncio.wait([ended], timeout=0.2))[0]:
+            break
+    assert await ended == 128 + signal.SIGINT
     await stream.close()
 
 

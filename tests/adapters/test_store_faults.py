@@ -51,7 +51,7 @@ async def test_a_file_that_is_no_database_is_named_with_what_to_do(sqlite_url: s
     with pytest.raises(StoreUnavailable, match=rf"{file} is damaged") as caught:
         async with a_store(sqlite_url):
             pass
-    assert "fairy restore" in caught.value.next_step
+    assert "put the last backup in its place" in caught.value.next_step
     assert file.read_bytes().startswith(b"this was a database once")
 
 

@@ -26,7 +26,7 @@ def seat(session, node, taken=()):
 @pytest.mark.parametrize(
     ("session", "node", "why"),
     [
-        (a_session(gpus="3"), a_node(gpus=2), "gpu01 has 2 whole GPUs free of 2, 3 asked"),
+        (a_session(gpus="3"), a_node(gpus=2), "gpu01 has 2 of 2 GPUs wholly free, 3 asked"),
         (a_session(gpus="1"), a_node(gpus=0), "gpu01 has no GPU"),
         (a_session(gpu_kind="H100"), a_node(), "gpu01 has A100-40GB, not H100"),
         (a_session(gpus="0", cpus_milli=17000), a_node(), "gpu01 has 16 CPUs free, 17 asked"),
@@ -109,7 +109,7 @@ def test_who_does_not_say_gets_cpus_and_memory_in_proportion_to_the_gpus():
 def test_what_never_fits_is_refused_with_the_largest_that_would():
     with pytest.raises(NeverFits) as refused:
         check_ever_fits(a_session(gpus="8", cpus_milli=64000).request, [a_node(gpus=2), a_node("gpu02", gpus=4, cpus=32)])
-    assert "gpu02 has 4 whole GPUs free of 4, 8 asked" in refused.value.detail
+    assert "gpu02 has 4 of 4 GPUs wholly free, 8 asked" in refused.value.detail
     assert refused.value.next_step == "The largest that would fit: --gpus 4 --cpus 32 --memory 1GiB on gpu02."
 
 

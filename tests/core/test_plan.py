@@ -126,9 +126,9 @@ def test_everybody_who_waits_is_told_place_reason_and_forecast():
     cluster = a_cluster(nodes, waiting, running)
     view = outlook(cluster, plan(cluster, NOW), NOW, 100)
     first, second = (explain(session, view, [], NOW) for session in waiting)
-    assert (first.place, first.summary) == (1, "gpu01 has 0 whole GPUs free of 1, 1 asked")
+    assert (first.place, first.summary) == (1, "gpu01 has 0 of 1 GPUs wholly free, 1 asked")
     assert first.forecast_start == NOW + timedelta(minutes=55)
-    assert second.summary == "gpu01 has 0 whole GPUs free of 1, 1 asked; 1 ahead of it"
+    assert second.summary == "gpu01 has 0 of 1 GPUs wholly free, 1 asked; 1 ahead of it"
     assert second.forecast_start == NOW + timedelta(minutes=115)
 
 

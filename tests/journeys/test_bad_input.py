@@ -22,7 +22,7 @@ def submit(server, body, **options):
         ({"command": ["true"], "memroy": "1GiB"}, 400, "did you mean memory?"),
         ({"command": ["true"], "gpus": "-1"}, 400, "gpus: '-1' is no GPU share"),
         ({"command": ["true"], "gpus": "1.5"}, 400, "neither a whole number nor less than one"),
-        ({"command": ["true"], "gpus": "8"}, 422, "has 2 whole GPUs free of 2, 8 asked"),
+        ({"command": ["true"], "gpus": "8"}, 422, "has 2 of 2 GPUs wholly free, 8 asked"),
         ({"command": ["true"], "gpus": "99999999"}, 400, "more than 1024 GPUs"),
         ({"command": ["true"], "gpus": "mig:1g.5gb"}, 422, "no GPU of box is in MIG mode"),
         ({"command": ["true"], "gpus": [1]}, 400, "gpus"),

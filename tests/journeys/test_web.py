@@ -57,7 +57,7 @@ def test_the_link_signs_in_once_and_leaves_a_cookie_that_no_script_and_no_other_
     assert second.status == 401
     assert "set-cookie" not in second.headers
     assert b"used before" in second.body
-    assert b"fairy up -d" in second.body
+    assert b"fairy web" in second.body
 
 
 def test_only_opening_the_link_uses_it_up(fresh):
@@ -153,7 +153,7 @@ def test_the_first_page_says_what_i_hold_what_waits_and_why(server, fairy, cooki
     page = until(lambda: says in (seen := text(server, "/", cookie)) and seen, says)  # the line is looked at once a second
     fairy.stop("holds")
     wait_for_state(fairy, "waits", "ENDED")
-    assert "0 whole GPUs free" in page
+    assert "0 of 2 GPUs wholly free" in page
     assert "place 1 in line" in page
     assert "exit code 3" in page
     assert page.count('class="seg ') == 2

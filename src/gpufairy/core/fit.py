@@ -79,7 +79,7 @@ def is_kind(kind: str, wanted: str | None) -> bool:
 def fit_whole(count: int, plain: list[GpuRoom], room: Room) -> list[GpuSeat] | Refusal:
     free = [gpu for gpu in plain if gpu.free_parts == PARTS]
     if len(free) < count:
-        return Refusal(room.node.name, f"{room.node.name} has {len(free)} whole GPUs free of {len(plain)}, {count} asked")
+        return Refusal(room.node.name, f"{room.node.name} has {len(free)} of {len(plain)} GPUs wholly free, {count} asked")
     return [part_of(gpu, PARTS) for gpu in free[:count]]
 
 
