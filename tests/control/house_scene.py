@@ -11,6 +11,7 @@ from gpufairy.control.door import ask_to_stop, submit
 from gpufairy.control.expire import expire
 from gpufairy.control.house import House
 from gpufairy.control.place import place_waiting
+from gpufairy.control.registry import Caller
 from gpufairy.core.cluster import Policy
 from gpufairy.core.people import Role, User
 from gpufairy.core.session import Session
@@ -28,7 +29,7 @@ class Scene:
 
     async def submit(self, **fields: object) -> Session:
         body = SubmitBody.model_validate({"command": ["work"], "gpus": "1", **fields})
-        return (await submit(self.house, ANN, body, {}, None))[0]
+        return (await submit(self.house, Caller(ANN, "full"), body, {}, None))[0]
 
     async def stop(self, session: Session) -> None:
         await ask_to_stop(self.house, session, "ann", "stopped by ann")

@@ -1,11 +1,14 @@
 """The loops on an engine that fails on order, with a clock that the test holds."""
 import asyncio
+import shutil
 from datetime import timedelta
 
 import pytest
 from house_scene import POLICY, a_house
 
+from gpufairy.control.converge import converge
 from gpufairy.control.loop import Loop
+from gpufairy.control.place import place_waiting
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Outcome
 from gpufairy.core.workload import workload_id
@@ -128,6 +131,54 @@ async def test_an_empty_database_adopts_by_labels_and_kills_nothing(tmp_path):
         first = (await scene.house.store.events.page(limit=10))[0]
         assert first.what == "adopted"
         assert containers.alive() == [workload_id(session)]
+
+
+async def test_a_restored_database_adopts_what_ran_ahead_of_it_and_gives_its_gpu_to_nobody(tmp_path):
+    """Yesterday's rows: one was queued then and runs now, one is at its second attempt now. Both go on; a third gets neither's GPU."""
+    containers = FakeContainers()
+    (tmp_path / "yesterday").mkdir()
+    async with a_house(tmp_path / "yesterday", containers) as scene:
+        queued, retried = await scene.submit(name="queued"), await scene.submit(name="retried", retry=1)
+        shutil.copytree(tmp_path / "yesterday", tmp_path / "restored")
+        await scene.rest()
+        containers.exit(workload_id(retried), 1)
+        await scene.rest()
+        await scene.later(MINUTE)
+        assert (await scene.now(retried)).attempt == 2
+        alive = set(containers.alive())
+        assert len(alive) == 2
+    async with a_house(tmp_path / "restored", containers) as scene:
+        third = await scene.submit(name="third")
+        await converge(scene.house)
+        await scene.rest()
+        assert [(await scene.now(s)).phase for s in (queued, retried, third)] == [Phase.RUNNING, Phase.RUNNING, Phase.QUEUED]
+        assert set(containers.alive()) == alive
+        assert (await scene.now(retried)).attempt == 2
+
+
+async def test_a_session_stopped_while_its_launch_waits_never_starts(tmp_path):
+    async with a_house(tmp_path) as scene:
+        scene.containers.delay = timedelta(seconds=0.05)
+        session = await scene.submit()
+        await place_waiting(scene.house)
+        await converge(scene.house)
+        await scene.stop(session)
+        await converge(scene.house)
+        scene.containers.delay = timedelta(0)
+        await scene.rest()
+        await scene.later(MINUTE)
+        assert (await scene.now(session)).phase is Phase.ENDED
+        assert scene.containers.alive() == []
+
+
+async def test_a_loop_that_fails_for_hours_goes_on():
+    async def turn():
+        raise ValueError("the disk is full")
+
+    loop = Loop("patient", turn, asyncio.Event(), every_s=1)
+    for _ in range(1100):
+        await loop.once()
+    assert loop.failing == "the disk is full"
 
 
 async def test_what_a_session_held_is_in_the_ledger_to_the_second(tmp_path):

@@ -36,7 +36,7 @@ def routes(context: Context) -> APIRouter:
     async def submit_session(request: Request, idempotency_key: str | None = Header(None)) -> JSONResponse:
         """Submit a session; with `count`, so many of them. A request that can never fit is refused (422); one that fits later waits."""
         body = read(SubmitBody, await json_body(request), "session")
-        sessions = await submit(house, caller_of(request).user, body, context.presets, idempotency_key)
+        sessions = await submit(house, caller_of(request), body, context.presets, idempotency_key)
         notes = notes_on(sessions[0].request, house.engine.ignores, house.engine.name)
         shapes = [{**session_shape(session, Wait(None, "just submitted")), "notes": notes} for session in sessions]
         return JSONResponse({"items": shapes} if body.count is not None else shapes[0], 201)

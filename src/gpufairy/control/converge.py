@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from functools import partial
 
 from gpufairy.control.house import House
-from gpufairy.core.errors import EngineRefused, EngineSilent
-from gpufairy.core.lifecycle import Phase
-from gpufairy.core.reconcile import Deed, Order, leftovers, node_silent, reconcile, refused
+from gpufairy.core.errors import EngineRefused, EngineSilent, NotLeader
+from gpufairy.core.reconcile import ADOPTED, Deed, Order, adopted, ahead_of_their_rows, leftovers, node_silent, reconcile, refused
 from gpufairy.core.session import Session
 from gpufairy.core.steps import event
-from gpufairy.core.workload import Workload, WorkloadState, workload_id
+from gpufairy.core.workload import Workload, workload_id
 
 log = logging.getLogger("gpufairy.converge")
 
-ADOPTED = "found by its labels, adopted"
 
 
 async def converge(house: House) -> None:
+    if house.store.lease_lost.is_set():
+        raise NotLeader("another server leads now", "This one ends; start it again and it waits for its turn.")
+    # Taken before the look: one whose launch ends in between is not on the list, and not gone either.
+    launching = house.deeds.under_way(Deed.LAUNCH)
     try:
         workloads = await house.engine.list_mine()
     except EngineSilent as error:
@@ -27,8 +29,14 @@ async def converge(house: House) -> None:
         house.silent_since = None
         await house.look_at_nodes()
         house.bells.place.set()
-    await obey(house, reconcile(list(house.book.active.values()), workloads, house.clock(), house.policy))
+    await house.save(ahead_of_their_rows(known_here(house, workloads), workloads, house.clock()))
+    sessions = [session for session in house.book.active.values() if workload_id(session) not in launching]
+    await obey(house, reconcile(sessions, workloads, house.clock(), house.policy))
     await tidy(house, workloads)
+
+
+def known_here(house: House, workloads: Sequence[Workload]) -> list[Session]:
+    return [session for workload in workloads if (session := house.book.get(workload.id.session_id)) is not None]
 
 
 async def no_answer(house: House, error: EngineSilent) -> None:
@@ -59,6 +67,8 @@ def act(house: House, order: Order, deed: Deed) -> None:
 
 
 async def launch(house: House, session: Session) -> None:
+    if house.book.get(session.id) != session:
+        return  # it was told to stop, or is over, while this waited for its turn
     try:
         await house.engine.launch(session)
     except EngineRefused as error:
@@ -91,12 +101,3 @@ async def adopt(house: House, workloads: Sequence[Workload]) -> None:
         log.warning("adopting session %s of %s, which the store did not know", session.id, session.owner)
         await house.registry.ensure_user(session.owner)
         await house.add([session], [event(session, "adopted", now, ADOPTED)], None)
-
-
-def adopted(workload: Workload, label: Session) -> Session:
-    """As its label says; what has befallen it since is for the next pass to find out."""
-    running = workload.state is WorkloadState.RUNNING
-    return dataclasses.replace(
-        label, phase=Phase.RUNNING if running else Phase.STARTING, why=ADOPTED,
-        started_at=workload.started_at if running else None, placed_at=label.placed_at or workload.started_at, revision=1,
-    )  # fmt: skip

@@ -20,6 +20,7 @@ class Deeds:
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._under_way: dict[WorkloadId, list[Deed]] = {}
         self._last: dict[WorkloadId, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, deed: Deed, workload: WorkloadId, work: Callable[[], Awaitable[None]]) -> None:
         """Does nothing if that very deed is under way: the next look at the engine tells whether it is still wanted."""
@@ -28,6 +29,7 @@ class Deeds:
         self._under_way.setdefault(workload, []).append(deed)
         task = asyncio.create_task(self._do(work, self._last.get(workload)), name=f"{deed} {workload}")
         self._last[workload] = task
+        self._tasks.add(task)
         task.add_done_callback(lambda done: self._done(deed, workload, done))
 
     async def _do(self, work: Callable[[], Awaitable[None]], before: asyncio.Task[None] | None) -> None:
@@ -37,6 +39,7 @@ class Deeds:
             await work()
 
     def _done(self, deed: Deed, workload: WorkloadId, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
         self._under_way[workload].remove(deed)
         if not self._under_way[workload]:
             del self._under_way[workload], self._last[workload]
@@ -47,11 +50,14 @@ class Deeds:
 
     async def close(self) -> None:
         """What is under way is given up; the next server sees how far it came."""
-        tasks = list(self._last.values())
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+    def under_way(self, deed: Deed) -> set[WorkloadId]:
+        return {workload for workload, deeds in self._under_way.items() if deed in deeds}
 
     async def settled(self) -> None:
         """Returns when nothing is under way."""

@@ -4,12 +4,14 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from gpufairy.control.house import House
+from gpufairy.control.registry import Caller
 from gpufairy.core.admit import check_ever_fits
 from gpufairy.core.errors import BadInput, Conflict, NoSuchThing, NotAllowed
-from gpufairy.core.names import made_up, nearest
-from gpufairy.core.people import Role, User
+from gpufairy.core.names import made_up, nearest, session_name
+from gpufairy.core.people import User
 from gpufairy.core.session import Outcome, Request, Session, Wanted
 from gpufairy.core.steps import event, want_stopped
 from gpufairy.store.sessions import IdempotencyKey
@@ -18,12 +20,13 @@ from gpufairy.wire.submit import Submission, SubmitBody, understood
 LONGEST_KEY = 200
 
 
-async def submit(house: House, user: User, body: SubmitBody, presets: Mapping[str, SubmitBody], key: str | None) -> list[Session]:
+async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mapping[str, SubmitBody], key: str | None) -> list[Session]:
+    user = caller.user
     known_by = idempotency(user, body, key)
     if known_by is not None and (made := await house.store.sessions.made_with(known_by)):
         return made
     submission = understood(from_preset(body, presets), has_gpus=any(node.gpus for node in house.nodes))
-    check_rights(user, submission)
+    check_rights(caller, submission)
     request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
     check_ever_fits(request, house.nodes)
     names, now = names_for(house, user, submission), house.clock()
@@ -48,8 +51,9 @@ def from_preset(body: SubmitBody, presets: Mapping[str, SubmitBody]) -> SubmitBo
     return body.filled_from(presets[body.preset])
 
 
-def check_rights(user: User, submission: Submission) -> None:
-    if user.role is Role.ADMIN:
+def check_rights(caller: Caller, submission: Submission) -> None:
+    user = caller.user
+    if caller.is_admin:
         return
     if submission.priority > 0:
         found = f"priority: {submission.priority} asked; above 0 is for admins"
@@ -66,10 +70,16 @@ async def ids_of(house: House, user: User, names: Sequence[str]) -> tuple[str, .
     return tuple(session.id for session in found if session is not None)
 
 
+def copies(stem: str, count: int | None) -> list[str]:
+    return [stem] if count is None else [f"{stem}-{number}" for number in range(1, count + 1)]
+
+
 def names_for(house: House, user: User, submission: Submission) -> list[str]:
-    stem = submission.name or made_up(secrets.randbelow(1 << 30), lambda name: house.book.is_taken(user.name, name))
-    names = [stem] if submission.count is None else [f"{stem}-{number}" for number in range(1, submission.count + 1)]
-    taken = [name for name in names if house.book.is_taken(user.name, name)]
+    is_taken = partial(house.book.is_taken, user.name)
+    stem = submission.name or made_up(secrets.randbelow(1 << 30), lambda name: any(is_taken(n) for n in copies(name, submission.count)))
+    names = copies(stem, submission.count)
+    session_name(names[-1])
+    taken = [name for name in names if is_taken(name)]
     if taken:
         raise Conflict(f"name: {user.name} already has a session {taken[0]!r}", f"Stop it (fairy stop {taken[0]}) or choose another name.")
     return names

@@ -23,7 +23,8 @@ async def forget(house: House) -> None:
     """What nobody can ask for any more: old logs and results, and keys of submits that nobody will repeat."""
     now = house.clock()
     await house.store.sessions.forget_old_keys(now - KEYS_KEPT)
-    gone = await house.engine.forget_before(now - house.policy.keep_ended)
+    house.registry.forget_expired()
+    gone = await house.engine.forget_older_than(house.policy.keep_ended, now)
     if gone:
         log.info("logs and results of %d sessions that ended over %s ago were deleted", gone, show_duration(house.policy.keep_ended))
 

@@ -95,8 +95,8 @@ class House:
 
     async def _read_again(self, session_id: str) -> None:
         """Somebody was faster: what the store has counts."""
-        session = await self.store.sessions.get(session_id)
-        if session is not None:
+        session, known = await self.store.sessions.get(session_id), self.book.get(session_id)
+        if session is not None and (known is None or session.revision > known.revision) and (known or session.phase is not Phase.ENDED):
             self.book.put(session)
 
     def _ring(self, sessions: Sequence[Session]) -> None:
@@ -105,5 +105,5 @@ class House:
             self.bells.converge.set()
         if any(session.phase in (Phase.QUEUED, Phase.ENDED) for session in sessions):
             self.bells.place.set()
-            if self.book.held_back:
-                self.bells.admit.set()
+        if self.book.held_back and any(session.phase is Phase.ENDED or session.id in self.book.held_back for session in sessions):
+            self.bells.admit.set()

@@ -18,6 +18,8 @@ class SignInLinks:
         self._codes: dict[str, tuple[str, datetime]] = {}
 
     def make(self, user: str) -> str:
+        now = self._clock()
+        self._codes = {code: made for code, made in self._codes.items() if made[1] > now}
         code = secrets.token_urlsafe(24)
         self._codes[code] = (user, self._clock() + GOOD_FOR)
         return code

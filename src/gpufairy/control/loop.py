@@ -48,4 +48,4 @@ class Loop:
         return rest_s or 0.0
 
     def _back_off_s(self) -> float:
-        return min(0.1 * 2**self._failures, LONGEST_BACK_OFF_S) if self._failures else 0.0
+        return min(0.1 * 2 ** min(self._failures, 10), LONGEST_BACK_OFF_S) if self._failures else 0.0

@@ -1,4 +1,5 @@
 """Registry: who is calling, by which token, and what the token is good for. Kept in memory as the store has it, so a look costs nothing."""
+import asyncio
 import hashlib
 import secrets
 from collections.abc import Callable
@@ -42,6 +43,7 @@ class Registry:
         self._people, self._clock, self._secret, self._live = people, clock, secret, live
         self._users: dict[str, User] = {}
         self._tokens: dict[str, Token] = {}
+        self._one_at_a_time = asyncio.Lock()  # what is checked must still hold when it is written
 
     async def load(self) -> None:
         self._users = {user.name: user for user in await self._people.users()}
@@ -78,6 +80,10 @@ class Registry:
         return Caller(self._users[token.user], token.scope, token_id=token.id)
 
     async def add_user(self, name: str, role: Role, team: str | None) -> User:
+        async with self._one_at_a_time:
+            return await self._add_user(name, role, team)
+
+    async def _add_user(self, name: str, role: Role, team: str | None) -> User:
         if user_name(name) in self._users:
             raise Conflict(f"there is a user {name!r} already", "Choose another name, or change that one with `fairy user role`.")
         user = User(name, role, self._clock(), team=team)
@@ -94,9 +100,15 @@ class Registry:
         return self._users[name]
 
     async def ensure_user(self, name: str) -> User:
-        return self._users.get(name) or await self.add_user(name, Role.USER, None)
+        async with self._one_at_a_time:
+            return self._users.get(name) or await self._add_user(name, Role.USER, None)
 
     async def change_user(self, name: str, *, role: Role | None = None, disabled: bool | None = None, team: str | None = None) -> User:
+        """None leaves a field as it is; the empty team is no team."""
+        async with self._one_at_a_time:
+            return await self._change_user(name, role, disabled, team)
+
+    async def _change_user(self, name: str, role: Role | None, disabled: bool | None, team: str | None) -> User:
         user = self.user(name)
         changed = replace(
             user,
@@ -106,7 +118,7 @@ class Registry:
         )
         if is_admin(user) and not is_admin(changed) and sum(map(is_admin, self._users.values())) == 1:
             raise Conflict(f"{name} is the only admin", "Make somebody else an admin first.")
-        await self._people.change_user(name, role=changed.role, disabled=changed.disabled, team=team)
+        await self._people.change_user(name, role=role, disabled=disabled, team=team)
         self._users[name] = changed
         return changed
 
@@ -133,7 +145,12 @@ class Registry:
     async def revoke_token(self, token_id: str) -> None:
         token = self.token(token_id)
         await self._people.revoke_token(token.id, self._clock())
-        del self._tokens[token.hash]
+        self._tokens.pop(token.hash, None)
+
+    def forget_expired(self) -> None:
+        """They stay in the store, as history; nobody can come with them again."""
+        now = self._clock()
+        self._tokens = {key: token for key, token in self._tokens.items() if token.expires_at is None or token.expires_at > now}
 
 
 def is_admin(user: User) -> bool:

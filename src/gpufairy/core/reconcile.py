@@ -10,8 +10,11 @@ from enum import StrEnum
 from gpufairy.core.cluster import Policy
 from gpufairy.core.lifecycle import Happening, Phase
 from gpufairy.core.session import Outcome, Session, Wanted
-from gpufairy.core.steps import Change, amend, change, end, requeue
+from gpufairy.core.steps import Change, amend, change, end, event, requeue
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
+
+
+ADOPTED = "found by its labels, adopted"
 
 
 class Deed(StrEnum):
@@ -131,6 +134,33 @@ def refused(session: Session, now: datetime, why: str, policy: Policy) -> Change
     if session.refusals + 1 < policy.most_refusals:
         return made
     return amend(made, wanted=Wanted.STOP, stop_outcome=Outcome.FAILED, stop_why=f"refused {session.refusals + 1} times: {why}")
+
+
+def ahead_of_their_rows(sessions: Iterable[Session], workloads: Iterable[Workload], now: datetime) -> list[Change]:
+    """Sessions whose row is older than what runs (the database was restored from a backup): their labels are the truth."""
+    rows = {session.id: session for session in sessions}
+    changes = []
+    for workload in workloads:
+        row, label = rows.get(workload.id.session_id), workload.session
+        if row is None or label is None or label.seat is None:
+            continue
+        not_begun = row.phase in (Phase.QUEUED, Phase.PLACED) and row.attempt == workload.id.attempt
+        if not_begun or row.attempt < workload.id.attempt:
+            after = replace(
+                adopted(workload, label), name=row.name, number=row.number, wanted=row.wanted,
+                stop_outcome=row.stop_outcome, stop_why=row.stop_why, revision=row.revision + 1,
+            )  # fmt: skip
+            changes.append(Change(row, after, (event(after, "adopted", now, ADOPTED),)))
+    return changes
+
+
+def adopted(workload: Workload, label: Session) -> Session:
+    """As its label says; what has befallen it since is for the next pass to find out."""
+    running = workload.state is not WorkloadState.STARTING
+    return replace(
+        label, phase=Phase.RUNNING if running else Phase.STARTING, why=ADOPTED, revision=1, attempt=workload.id.attempt,
+        started_at=workload.started_at if running else None, placed_at=label.placed_at or workload.started_at,
+    )  # fmt: skip
 
 
 def leftovers(workloads: Iterable[Workload], live: Iterable[Session], ended: Iterable[str]) -> tuple[list[Order], list[Workload]]:

@@ -60,7 +60,7 @@ class Engine(Protocol):
     async def launch(self, session: Session) -> None: ...  # twice the same (id, attempt): once. Raises EngineRefused
     async def stop(self, workload: WorkloadId, grace: timedelta) -> None: ...  # absent: fine
     async def clear(self, workload: WorkloadId) -> None: ...  # forget one that has exited; its log and results stay. Absent: fine
-    async def forget_before(self, moment: datetime) -> int: ...  # logs and results of those over by then, how many; none that is alive
+    async def forget_older_than(self, age: timedelta, now: datetime) -> int: ...  # logs and results of what is over so long: how many
     async def list_mine(self) -> list[Workload]: ...  # by label, never remembered. Raises EngineSilent
     # Of the log so far all, or the `last_bytes`; with `follow` also what comes, until the workload is over.
     def logs(self, workload: WorkloadId, follow: bool, last_bytes: int | None = None) -> AsyncIterator[bytes]: ...

@@ -130,9 +130,9 @@ class FakeEngine:
         if container is not None and container.state is not WorkloadState.EXITED and not self.containers.deaf:
             self.containers.exit(workload, TERMINATED if grace > timedelta(0) else KILLED, "ended by the engine, which was told to stop it")
 
-    async def forget_before(self, moment: datetime) -> int:
+    async def forget_older_than(self, age: timedelta, now: datetime) -> int:
         await self._answer()
-        old = [key for key, box in self.containers.running.items() if not box.listed and box.started_at < moment]
+        old = [key for key, box in self.containers.running.items() if not box.listed and box.started_at < now - age]
         for key in old:
             del self.containers.running[key]
         return len(old)

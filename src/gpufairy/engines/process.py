@@ -182,9 +182,11 @@ class ProcessEngine:
         await asyncio.get_running_loop().run_in_executor(self._hands, remove_run, self._places.run(name))
         self._runs.forget(name)
 
-    async def forget_before(self, moment: datetime) -> int:
+    async def forget_older_than(self, age: timedelta, now: datetime) -> int:
+        # Files carry the wall clock's time, which may have been set: by either clock they must be old enough.
+        before_s = min(now, datetime.now(UTC)).timestamp() - age.total_seconds()
         kept = {*self._runs.live, *self._runs.launching}
-        return await asyncio.to_thread(forget_old, self._places, moment.timestamp(), kept)
+        return await asyncio.to_thread(forget_old, self._places, before_s, kept)
 
     def logs(self, workload: WorkloadId, follow: bool, last_bytes: int | None = None) -> AsyncIterator[bytes]:
         name = str(workload)

@@ -153,7 +153,7 @@ def remove_half_removed(runs: Path) -> None:
 def forget_old(places: Places, before_s: float, kept: set[str]) -> int:
     """Logs last written before that time, with the results beside them. Run folders are not touched: what is listed is not old."""
     forgotten = 0
-    for log in places.logs.iterdir():
+    for log in places.logs.glob("[!.]*.log"):
         name = log.name.removesuffix(".log")
         if name not in kept and not places.run(name).exists() and log.lstat().st_mtime < before_s:
             shutil.rmtree(places.results(name), ignore_errors=True)

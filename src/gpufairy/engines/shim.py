@@ -13,7 +13,8 @@ WAIT_FOR_EVER = ("sleep", "2147483647")  # seconds, 68 years: what an interactiv
 
 # Builtins alone until the command itself, so that one launch costs two processes and no look at PATH.
 # `set -C` opens the claim with O_EXCL: whoever creates it, this shim or a server that gave it up, decides alone whether anything runs.
-# The traps are `:` and not '': a caught signal is set back to its default in the command, an ignored one would stay ignored.
+# A signal that comes before the command has begun is remembered; later ones are the command's, and the shim outlives them.
+# The traps are not '': a caught signal is set back to its default in the command, an ignored one would stay ignored.
 # The command runs by `exec` in a subshell, so that a command called `exit` is looked for on PATH and not obeyed here.
 SCRIPT = """\
 cd -- "$1" || exit 0
@@ -22,7 +23,7 @@ read -r stat < /proc/$$/stat
 set -C
 { printf '%s\\n%s\\n' "$boot" "$stat" > claim; } 2>/dev/null || exit 0
 set +C
-trap : TERM INT HUP
+trap told=1 TERM INT HUP
 ulimit -Sn "$3" 2>/dev/null
 run=$1 work=$2
 shift 3
@@ -32,6 +33,8 @@ if ! cd -- "$work" 2>/dev/null; then
 elif ! command -v -- "$1" >/dev/null 2>&1; then
   printf 'fairy: there is no command %s in the session\\n' "$1"
   code=127
+elif [ -n "${told-}" ]; then
+  code=143
 else
   (exec "$@")
   code=$?

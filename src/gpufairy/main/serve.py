@@ -76,6 +76,8 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         await house.move_in()
         # Before the loops: what they adopt by its labels may be this very person's, and must not make them a mere user.
         await house.registry.ensure_admin(setup.admin)
+        # And before anything is placed: what runs holds its GPUs, even if the store does not know of it yet.
+        await converge(house)
         readings = Meter(house, engine.pids_of_all).readings
         yield Context(house, SignInLinks(house.clock), setup.url, make_loops(house), setup.config.presets, readings)
 

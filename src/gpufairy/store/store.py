@@ -35,6 +35,7 @@ class Held:
     writer: Writer
     reader: Reader
     beating: asyncio.Task[None] | None
+    lost: asyncio.Event
 
 
 class Store:
@@ -46,6 +47,7 @@ class Store:
 
     def __init__(self, held: Held, half_life: timedelta, last_number: int) -> None:
         self._held = held
+        self.lease_lost = held.lost  # set when another server leads: this one must end
         writer, reader = held.writer, held.reader
         self.sessions = Sessions(writer, reader, half_life, last_number)
         self.events = Events(reader)
@@ -94,11 +96,12 @@ def last_session_number(database: Database) -> int:
 
 def hold(database: Database, lock: FileLock | None, lease: Lease, times: LeaseTimes) -> Held:
     writer = Writer(database, lease)
-    beating = asyncio.create_task(beat(writer, times.beat_s)) if lock is None else None
-    return Held(database, lock, writer, Reader(database), beating)
+    lost = asyncio.Event()
+    beating = asyncio.create_task(beat(writer, times.beat_s, lost)) if lock is None else None
+    return Held(database, lock, writer, Reader(database), beating, lost)
 
 
-async def beat(writer: Writer, every_s: float) -> None:
+async def beat(writer: Writer, every_s: float, lost: asyncio.Event) -> None:
     """Shows those who wait for the lease that this server lives: every commit is a beat, so an empty one will do."""
     while True:
         await asyncio.sleep(every_s)
@@ -108,4 +111,5 @@ async def beat(writer: Writer, every_s: float) -> None:
             log.warning("no beat of the lease: %s", error)
         except NotLeader as error:
             log.error("%s", error)
+            lost.set()
             return
