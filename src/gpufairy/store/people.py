@@ -23,10 +23,6 @@ class People:
         taken = Conflict(f"there is a user named {user.name} already", "Choose another name.")
         await self._add(users, "name", {**row, "created_at": to_micros(user.created_at)}, taken)
 
-    async def user(self, name: str) -> User | None:
-        rows = await self._rows(select(users).where(users.c.name == name))
-        return user_from_row(rows[0]) if rows else None
-
     async def users(self) -> list[User]:
         return [user_from_row(row) for row in await self._rows(select(users).order_by(users.c.name))]
 
@@ -43,14 +39,6 @@ class People:
         times = {"created_at": to_micros(token.created_at), "expires_at": to_micros_or_none(token.expires_at)}
         taken = Conflict(f"there is a token {token.id} already", "Make another.")
         await self._add(tokens, "id", {**row, **times, "revoked_at": to_micros_or_none(token.revoked_at)}, taken)
-
-    async def token(self, token_hash: str) -> Token | None:
-        rows = await self._rows(select(tokens).where(tokens.c.hash == token_hash))
-        return token_from_row(rows[0]) if rows else None
-
-    async def tokens(self, user: str) -> list[Token]:
-        query = select(tokens).where(tokens.c.user == user).order_by(tokens.c.created_at, tokens.c.id)
-        return [token_from_row(row) for row in await self._rows(query)]
 
     async def all_tokens(self) -> list[Token]:
         return [token_from_row(row) for row in await self._rows(select(tokens).order_by(tokens.c.created_at, tokens.c.id))]

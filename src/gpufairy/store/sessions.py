@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, select
-from sqlalchemy import func as sql
 
 from gpufairy.core.ledger import Usage, hold_ended
 from gpufairy.core.lifecycle import HOLDS_GPUS, Phase
@@ -13,7 +12,7 @@ from gpufairy.core.session import Session
 from gpufairy.core.steps import Change, Event
 from gpufairy.store import tables
 from gpufairy.store.reader import Reader
-from gpufairy.store.rows import PHASES, chunks, from_micros, hold_to_row, session_from_row, session_to_row
+from gpufairy.store.rows import chunks, from_micros, hold_to_row, session_from_row, session_to_row
 from gpufairy.store.session_writes import (
     ADD_HOLDS,
     ADD_SESSIONS,
@@ -81,9 +80,8 @@ class Sessions:
         name: str | None,
         limit: int,
         after: int | None,
-        newest_first: bool = True,
     ) -> list[Session]:
-        """`after`: the number of the last session of the page before."""
+        """Newest first. `after`: the number of the last session of the page before."""
         query = select(table)
         if owner is not None:
             query = query.where(table.c.owner == owner)
@@ -92,26 +90,16 @@ class Sessions:
         if states is not None:
             query = in_states(query, states)
         if after is not None:
-            query = query.where(table.c.number < after if newest_first else table.c.number > after)
-        return await self._sessions(query.order_by(table.c.number.desc() if newest_first else table.c.number).limit(limit))
+            query = query.where(table.c.number < after)
+        return await self._sessions(query.order_by(table.c.number.desc()).limit(limit))
 
     async def ended(self, ids: Sequence[str]) -> dict[str, Session]:
         found = [await self._sessions(AMONG_ENDED, {"wanted_ids": some}) for some in chunks(ids)]
         return {session.id: session for some in found for session in some}
 
-    async def known(self, ids: Sequence[str]) -> set[str]:
-        return await self._reader.read(
-            lambda connection: {row.id for some in chunks(ids) for row in connection.execute(KNOWN, {"wanted_ids": some})}
-        )
-
     async def usage(self) -> dict[str, Usage]:
         rows = await self._reader.read(lambda connection: connection.execute(select(tables.usage)).all())
         return {row.owner: Usage(row.gpu_seconds, from_micros(row.as_of)) for row in rows}
-
-    async def counts(self) -> dict[Phase, int]:
-        query = select(table.c.phase, sql.count()).group_by(table.c.phase)
-        rows = await self._reader.read(lambda connection: connection.execute(query).all())
-        return {**dict.fromkeys(Phase, 0), **{PHASES[phase]: count for phase, count in rows}}
 
     async def _sessions(self, query: Select[Any], values: dict[str, Any] | None = None) -> list[Session]:
         return await self._reader.read(lambda connection: [session_from_row(row) for row in connection.execute(query, values or {})])
@@ -154,7 +142,6 @@ def in_states(query: Select[Any], states: Sequence[Phase]) -> Select[Any]:
 
 
 AMONG = table.c.id.in_(bindparam("wanted_ids", expanding=True))
-KNOWN = select(table.c.id).where(AMONG)
 BY_ID = select(table).where(table.c.id == bindparam("wanted_id"))
 AMONG_ENDED = select(table).where(AMONG, table.c.phase == Phase.ENDED.value)
 LIVE_ONES = select(table).where(LIVE).order_by(table.c.number)
