@@ -15,11 +15,12 @@ from gpufairy.client import Fairy
 from gpufairy.core.cluster import Cluster
 from gpufairy.core.node import Gpu, Node
 from gpufairy.core.plan import plan
+from gpufairy.core.queue import Queue
 from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.share import parse_share
-from gpufairy.core.turn import sorted_queue
 
 QUEUED, USERS, AT_ONCE = 100_000, 50, 1000
+HOGS = 8  # as many as there are GPUs
 SUBMITS = 2000
 PLANS = 20
 
@@ -35,6 +36,7 @@ def measure() -> Report:
             server.start()
             restart_s = server.ready_s
             waiting = server.client().queue()["waiting"]
+            end_the_hogs(server)
             server.stop()
         with sqlite3.connect(server.data / "fairy.db") as database:
             rows = database.execute("select count(*) from sessions where phase = 'queued'").fetchone()[0]
@@ -44,7 +46,7 @@ def measure() -> Report:
         Figure(f"submit with {rows:,} queued, p99", percentile(submits, 0.99) * 1000, "ms", goal=50, higher_is_better=False),
         Figure("submit, median", statistics.median(submits) * 1000, "ms", higher_is_better=False),
         Figure("first page of the list, p99", percentile(pages, 0.99) * 1000, "ms", goal=200, higher_is_better=False),
-        Figure("planning pass of plan() alone, slowest of 20", max(plans) * 1000, "ms", goal=1000, higher_is_better=False),
+        Figure("planning pass of plan() alone, slowest of 20", max(plans) * 1000, "ms", goal=30, higher_is_better=False),
         Figure("planning pass, median", statistics.median(plans) * 1000, "ms", higher_is_better=False),
         Figure("kill -9 and start again, to serving", restart_s, "s", goal=10, higher_is_better=False),
     ])  # fmt: skip
@@ -53,7 +55,7 @@ def measure() -> Report:
 def fill(server: LiveServer) -> list[Fairy]:
     """Everybody asks for GPUs that eight long sessions hold, so all wait."""
     admin = server.client()
-    admin.submit({"name": "hog", "gpus": "1", "command": ["sleep", "86400"]}, count=8)
+    admin.submit({"name": "hog", "gpus": "1", "command": ["sleep", "86400"]}, count=HOGS)
     clients = []
     for number in range(USERS):
         admin.add_user({"name": f"user{number:02}"})
@@ -61,6 +63,16 @@ def fill(server: LiveServer) -> list[Fairy]:
     for batch in range(QUEUED // AT_ONCE):
         clients[batch % USERS].submit({**wish(batch), "name": f"batch-{batch}"}, count=AT_ONCE)
     return clients
+
+
+def end_the_hogs(server: LiveServer) -> None:
+    """Sessions outlive their server; drained first, so that no other starts in their place."""
+    admin = server.client()
+    admin.drain("box", "the benchmark is over")
+    for number in range(1, HOGS + 1):
+        admin.stop(f"hog-{number}")
+    while any(gpu["holders"] for gpu in admin.gpus()):
+        time.sleep(0.1)
 
 
 def wish(number: int) -> dict[str, object]:
@@ -77,7 +89,7 @@ def planning_passes() -> list[float]:
     requests = [Request(shares[n % 4], ("true",), cpus_milli=1000 + n % 4000, memory_bytes=2**30 + n) for n in range(QUEUED)]
     owners = [f"user{n % USERS:02}" for n in range(QUEUED)]
     sessions = [Session(f"s{n}", f"n{n}", owners[n], SessionKind.BATCH, requests[n], now, now, number=n) for n in range(QUEUED)]
-    queues = {f"user{u:02}": sorted_queue([s for s in sessions if s.owner == f"user{u:02}"]) for u in range(USERS)}
+    queues = {f"user{u:02}": Queue(s for s in sessions if s.owner == f"user{u:02}") for u in range(USERS)}
     cluster = Cluster((node,), (), queues)
     full = plan(cluster, now)
     holding = tuple(replace(p.session, seat=p.seat, placed_at=now, started_at=now) for p in full.placed)

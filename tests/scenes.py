@@ -8,10 +8,10 @@ from gpufairy.core.lifecycle import Phase
 from gpufairy.core.mig import MigProfile, MigTable
 from gpufairy.core.node import Gpu, Node
 from gpufairy.core.plan import Plan, plan
+from gpufairy.core.queue import Queue
 from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.share import PARTS, parse_share
 from gpufairy.core.steps import place
-from gpufairy.core.turn import sorted_queue
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 GIB = 2**30
@@ -52,7 +52,7 @@ def a_session(name: str = "", gpus: str = "1", owner: str = "ann", **fields: obj
 
 
 def a_cluster(nodes=(), waiting=(), holding=(), **fields: object) -> Cluster:
-    queues = {owner: sorted_queue([s for s in waiting if s.owner == owner]) for owner in {s.owner for s in waiting}}
+    queues = {owner: Queue(s for s in waiting if s.owner == owner) for owner in {s.owner for s in waiting}}
     return replace(Cluster(tuple(nodes or [a_node()]), tuple(holding), queues, {}, Policy()), **fields)
 
 

@@ -207,6 +207,27 @@ async def test_following_a_log_ends_with_the_workload(engine: Engine):
         _ = [chunk async for chunk in chunks]
 
 
+@pytest.mark.parametrize("follow", [False, True])
+async def test_a_log_is_read_on_from_an_offset(engine: Engine, follow: bool):
+    session = a_session("echo", "0123456789")
+    await engine.launch(session)
+    await until_exited(engine, session)
+    assert await engine.log_size(workload_id(session)) == 11
+    for begin, rest in ((0, b"0123456789\n"), (7, b"789\n"), (11, b"")):
+        assert b"".join([chunk async for chunk in engine.logs(workload_id(session), follow, from_bytes=begin)]) == rest
+
+
+async def test_an_offset_beyond_the_end_is_of_a_log_that_was_emptied_and_begins_anew(engine: Engine):
+    session = a_session("echo", "anew")
+    await engine.launch(session)
+    await until_exited(engine, session)
+    assert b"".join([chunk async for chunk in engine.logs(workload_id(session), False, from_bytes=1000)]) == b"anew\n"
+
+
+async def test_the_log_of_nobody_has_no_size(engine: Engine):
+    assert await engine.log_size(WorkloadId("nobody", 1)) == 0
+
+
 async def test_a_log_can_be_followed_before_the_launch(engine: Engine):
     session = a_session("echo", "early")
     following = asyncio.create_task(whole_log(engine, session))

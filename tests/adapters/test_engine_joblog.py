@@ -28,8 +28,8 @@ def a_log(folder: Path, content: bytes) -> Path:
     return path
 
 
-async def read(path: Path) -> bytes:
-    return b"".join([chunk async for chunk in read_log(path, CAP, follow=False, over=lambda: True)])
+async def read(path: Path, from_bytes: int = 0) -> bytes:
+    return b"".join([chunk async for chunk in read_log(path, CAP, follow=False, over=lambda: True, from_bytes=from_bytes)])
 
 
 async def test_a_log_within_its_cap_is_whole(tmp_path: Path):
@@ -52,6 +52,32 @@ async def test_a_cut_keeps_the_beginning_and_the_end_and_says_what_is_missing(tm
     assert note.decode() == "2.7 MiB of log cut here: the cap is 256 KiB "
     assert path.stat().st_size == len(content)
     assert path.stat().st_blocks * 512 <= CAP
+
+
+async def test_a_reader_who_comes_back_after_a_cut_misses_nothing(tmp_path: Path):
+    content = lines(200_000)
+    path = a_log(tmp_path, content)
+    cut_log(path, CAP)
+    with path.open("ab") as writer:
+        writer.write(b"after\n")
+    assert await read(path, len(content)) == b"after\n"
+
+
+async def test_a_reader_who_counts_what_they_were_sent_is_never_ahead_of_the_log(tmp_path: Path):
+    """The line that tells of a hole stands for more bytes than it has: counting it as they do leads back, never on."""
+    content = lines(200_000)
+    path = a_log(tmp_path, content)
+    cut_log(path, CAP)
+    hole_end = len(content) - len((await read(path)).rpartition("…]\n".encode())[2])
+    for offset in (0, CAP, hole_end - 10, hole_end - 1, hole_end):
+        assert offset + len(await read(path, offset)) <= len(content)
+    assert (await read(path, hole_end - 10)).endswith(content[hole_end:])
+
+
+def test_a_log_of_which_nothing_can_be_taken_is_not_said_to_be_cut(tmp_path: Path):
+    path = a_log(tmp_path, b"x" * 5000)
+    assert path.stat().st_blocks * 512 > 4096
+    assert not cut_log(path, 4096)
 
 
 async def test_a_cut_log_goes_on_growing_at_its_true_offset(tmp_path: Path):

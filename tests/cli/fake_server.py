@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from gpufairy.client.machine import this_machine
+
 TOKEN = "fairy_test_token"
 DROP = object()  # in a log: the connection breaks here, once
 HOLD = object()  # in a log: nothing more until the session is told to stop
@@ -70,10 +72,11 @@ class QuietServer(ThreadingHTTPServer):
 class FakeServer:
     def __init__(self):
         self.asked: list[Asked] = []
-        self.answers: dict[tuple[str, str], Any] = {}  # (method, path below /api/v1) -> JSON, or (status, JSON)
+        # (method, path below /api/v1) -> JSON, or (status, JSON)
+        self.answers: dict[tuple[str, str], Any] = {("GET", "/me"): {"name": "student1", "role": "user", "machine": this_machine()}}
         self.jobs: dict[str, Job] = {}
         self.submits = deque()  # names of jobs, in the order in which submits get them
-        self.events: list[list[dict[str, Any]]] = []  # what each follower of events is sent, before the line breaks
+        self.events: list[Any] = []  # what each follower of events is sent, before the line breaks; or a status and why it is refused
         self.drop_next = 0  # so many requests are answered by hanging up
         self._http = QuietServer(("127.0.0.1", 0), type("Bound", (Handler,), {"fake": self}))
         self.url = f"http://127.0.0.1:{self._http.server_port}"
@@ -117,9 +120,14 @@ class Handler(BaseHTTPRequestHandler):
             self.send(401, {"title": "Not signed in", "status": 401, "detail": "the token is unknown", "next": "Run `fairy login`."})
         elif asked.path == "/events" and "follow" in asked.query:
             told = self.fake.events.pop(0) if self.fake.events else []
+            if isinstance(told, tuple):
+                self.send(*told)
+                return
             self.stream([b": hello\n\n", *(b"data: %s\n\n" % json.dumps(event).encode() for event in told), None])
         elif (canned := self.fake.answers.get((asked.method, asked.path))) is not None:
             self.send(*(canned if isinstance(canned, tuple) else (200, canned)))
+        elif (asked.method, asked.path) == ("POST", "/stops"):
+            self.stops(asked.body["names"])
         elif (asked.method, asked.path) == ("POST", "/sessions") and self.fake.submits:
             self.submit(asked)
         elif match := re.fullmatch(r"/sessions/([^/]+)(/logs|/results)?", asked.path):
@@ -134,6 +142,13 @@ class Handler(BaseHTTPRequestHandler):
         made = [{**self.fake.jobs[name].now(), "notes": ["cpus are only counted here"]} for name in names]
         self.send(201, {"items": made} if "count" in asked.body else made[0])
 
+    def stops(self, names):
+        known = [self.fake.jobs[name] for name in names if name in self.fake.jobs]
+        for job in known:
+            job.told_to_stop.set()
+        missing = [{"name": name, "detail": f"no session '{name}'"} for name in names if name not in self.fake.jobs]
+        self.send(202, {"items": [{**job.now(), "state": "STOPPING"} for job in known], "missing": missing})
+
     def session(self, asked, name, part):
         job = self.fake.jobs.get(name)
         if job is None:
@@ -142,9 +157,6 @@ class Handler(BaseHTTPRequestHandler):
             self.log(job, int(asked.query.get("from", 0)), "follow" in asked.query)
         elif part == "/results":
             self.send(204, None) if job.results is None else self.stream([job.results])
-        elif asked.method == "DELETE":
-            job.told_to_stop.set()
-            self.send(202, {**job.now(), "state": "STOPPING"})
         elif job.unanswered > 0:
             job.unanswered -= 1
             self.send(503, {"title": "Database not available", "status": 503, "detail": "starting", "next": "Wait."})

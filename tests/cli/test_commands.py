@@ -80,7 +80,8 @@ def test_every_command_that_reads_says_it_in_words(canned, fairy, command, words
 @pytest.mark.parametrize(
     ("command", "call", "body"),
     [
-        ("stop brave-otter", "DELETE /sessions/brave-otter", None),
+        ("stop brave-otter", "POST /stops", {"names": ["brave-otter"]}),
+        ("stop --all", "POST /stops", {"all": True}),
         ("node drain gpu01 --why tea", "POST /nodes/gpu01/drain", {"why": "tea"}),
         ("node resume gpu01", "POST /nodes/gpu01/resume", {}),
         ("user add bob --team nlp", "POST /users", {"name": "bob", "team": "nlp"}),
@@ -93,7 +94,7 @@ def test_every_command_that_reads_says_it_in_words(canned, fairy, command, words
 )
 def test_every_command_that_changes_asks_for_just_that(server, fairy, command, call, body):
     method, path = call.split()
-    server.answers[method, path] = {**a_session(), "role": "user"}
+    server.answers[method, path] = {**a_session(), "role": "user", "items": [], "missing": []}
     done = fairy(*command.split())
     assert done.code == 0
     assert [asked.body for asked in server.calls(method, path)] == [body]
@@ -195,18 +196,50 @@ def test_apply_with_wait_behaves_as_run(server, fairy, tmp_path):
     assert (done.code, done.out) == (6, "out\n")
 
 
-def test_down_stops_the_server_that_was_written_down(fairy, environment):
+@pytest.fixture
+def local_server(environment, tmp_path):
+    """A process that is written down as the server of this machine; called with its URL."""
     sleeper = subprocess.Popen([sys.executable, "-c", "import signal; print(flush=True); signal.pause()"], stdout=subprocess.PIPE)
     sleeper.stdout.readline()
-    write_down(LocalServer(sleeper.pid, birth_of(sleeper.pid), "http://127.0.0.1:1", "/data"), environment)
+
+    def noted(url):
+        write_down(LocalServer(sleeper.pid, birth_of(sleeper.pid), url, str(tmp_path / "data")), environment)
+        return sleeper
+
+    yield noted
+    sleeper.kill()
+    sleeper.communicate()
+
+
+def test_down_stops_the_server_that_was_written_down(fairy, local_server):
+    sleeper = local_server("http://127.0.0.1:1")
     assert fairy("down").code == 0
     assert sleeper.wait(timeout=20) != 0
-    sleeper.stdout.close()
     assert fairy("down").code == 4
 
 
-def test_down_leaves_a_process_alone_that_only_has_the_same_number(fairy, environment):
-    write_down(LocalServer(os.getpid(), "0", "http://127.0.0.1:1", "/data"), environment)
+def test_down_with_sessions_stops_those_of_that_server(canned, fairy, local_server):
+    canned.answers["GET", "/sessions"] = {"items": [running()], "next": None}
+    canned.answers["POST", "/stops"] = {"items": [ended()], "missing": []}
+    sleeper = local_server(canned.url)
+    assert "stopped 1 sessions" in fairy("down", "--sessions").out
+    assert sleeper.wait(timeout=20) != 0
+
+
+@pytest.mark.parametrize("by_option", [False, True])
+def test_down_with_sessions_leaves_the_sessions_of_another_server_alone(canned, fairy, local_server, tmp_path, by_option):
+    canned.answers["GET", "/sessions"] = {"items": [running()], "next": None}
+    sleeper = local_server("http://127.0.0.1:1")
+    (tmp_path / "token").write_text(TOKEN)
+    named = ("--server", canned.url, "--token-file", str(tmp_path / "token")) if by_option else ()
+    done = fairy(*named, "down", "--sessions")
+    assert (done.code, "http://127.0.0.1:1" in done.err) == (2 if by_option else 3, True)
+    assert canned.asked == []
+    assert sleeper.poll() is None
+
+
+def test_down_leaves_a_process_alone_that_only_has_the_same_number(fairy, environment, tmp_path):
+    write_down(LocalServer(os.getpid(), "0", "http://127.0.0.1:1", str(tmp_path)), environment)
     assert fairy("down").code == 4
 
 
@@ -226,3 +259,14 @@ def test_events_that_are_followed_come_one_a_line_and_without_a_gap(canned, spaw
     process = spawn("events", "-f", "--json")
     assert [json.loads(process.stdout.readline())["number"] for _ in range(2)] == [2, 3]
     assert [asked.query["after"] for asked in canned.calls("GET", "/events") if "follow" in asked.query][:2] == ["1", "2"]
+
+
+def test_events_are_followed_on_after_a_server_that_was_just_starting(canned, spawn):
+    canned.events = [(503, {"title": "Database not available", "status": 503, "detail": "starting", "next": "Wait."}), [{**EVENT, "number": 2}]]
+    process = spawn("events", "-f", "--json")
+    assert json.loads(process.stdout.readline())["number"] == 2
+
+
+def test_events_that_may_not_be_followed_are_not_asked_for_again(canned, spawn):
+    canned.events = [(403, {"title": "Not allowed", "status": 403, "detail": "not for you", "next": "Ask an admin."})]
+    assert spawn("events", "-f").wait(timeout=20) == 3

@@ -100,6 +100,14 @@ def test_the_shell_completes_names_of_sessions(server, environment, tmp_path):
     assert done.stdout.split() == ["brave-otter"]
 
 
+def test_a_tab_asks_for_one_page_alone(server, environment, tmp_path):
+    server.answers["GET", "/sessions"] = {"items": [running(f"brave-{number}") for number in range(200)], "next": "1"}
+    asked = {"_FAIRY_COMPLETE": "complete_bash", "COMP_WORDS": "fairy stop b", "COMP_CWORD": "2"}
+    done = subprocess.run(COMMAND, env={**environment, **asked}, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=20)
+    assert len(done.stdout.split()) == 200
+    assert len(server.calls("GET", "/sessions")) == 1
+
+
 def test_ctrl_c_while_waiting_for_an_answer_is_code_130(environment, spawn):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         process = spawn("ps", env={**environment, "FAIRY_URL": f"http://127.0.0.1:{silent.getsockname()[1]}"})

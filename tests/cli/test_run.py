@@ -49,6 +49,15 @@ def test_only_what_was_asked_is_sent_and_as_it_was_typed(server, fairy, tmp_path
     assert asked.headers["Idempotency-Key"]
 
 
+@pytest.mark.parametrize("machine", ["0123456789abcdef", None])
+def test_this_folder_is_not_sent_to_a_server_at_the_far_end_of_a_tunnel(server, fairy, machine):
+    server.answers["GET", "/me"] = {"name": "student1", "machine": machine}
+    server.add(Job([ended()]))
+    fairy("run", "true")
+    [asked] = server.calls("POST", "/sessions")
+    assert "workdir" not in asked.body
+
+
 def test_notes_of_the_server_are_said(server, fairy):
     server.add(Job([ended()]))
     assert "fairy: cpus are only counted here" in fairy("run", "true").err

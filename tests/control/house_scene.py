@@ -32,7 +32,7 @@ class Scene:
         return (await submit(self.house, Caller(ANN, "full"), body, {}, None))[0]
 
     async def stop(self, session: Session) -> None:
-        await ask_to_stop(self.house, session, "ann", "stopped by ann")
+        await ask_to_stop(self.house, [session], "ann", "stopped by ann")
 
     async def rest(self) -> None:
         """Every loop in turn until two whole rounds write nothing: what one loop finds out may be for one that was before it."""

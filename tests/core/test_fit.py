@@ -113,5 +113,21 @@ def test_what_never_fits_is_refused_with_the_largest_that_would():
     assert refused.value.next_step == "The largest that would fit: --gpus 4 --cpus 32 --memory 1GiB on gpu02."
 
 
+@pytest.mark.parametrize(
+    ("asked", "offered"),
+    [
+        (a_session(gpus="0.5", cpus_milli=99000), "--gpus 0.5 --cpus 16 --memory 1GiB on gpu01"),
+        (a_session(gpus="mig:1g.5gb"), "--gpus 1 --cpus 1 --memory 1GiB on gpu01"),
+        (a_session(gpus="2", gpu_kind="H100"), "--gpus 2 --cpus 1 --memory 1GiB, without --gpu-kind, on gpu01"),
+        (a_session(gpus="1", pool="big"), "--gpus 1 --cpus 1 --memory 1GiB, without --pool, on gpu01"),
+        (a_session(gpus="5", memory_bytes=500 * GIB), "--gpus 2 --cpus 1 --memory 128GiB on gpu01"),
+    ],
+)
+def test_what_is_offered_instead_would_really_fit(asked, offered):
+    with pytest.raises(NeverFits) as refused:
+        check_ever_fits(asked.request, [a_node(gpus=2)])
+    assert refused.value.next_step == f"The largest that would fit: {offered}."
+
+
 def test_what_fits_later_is_not_refused():
     check_ever_fits(a_session(gpus="2").request, [a_node(gpus=2, state=NodeState.DRAINED)])

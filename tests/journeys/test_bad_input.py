@@ -96,12 +96,39 @@ def ask_chunked(server, chunks):
     [
         f"{SESSIONS}?limit=0", f"{SESSIONS}?limit=x", f"{SESSIONS}?after=x", f"{SESSIONS}?after=-1", f"{SESSIONS}?state=NOPE",
         f"{SESSIONS}?after={'9' * 40}", f"{SESSIONS}/x?wait=-1", f"{SESSIONS}/x?wait=999999", "/api/v1/events?after=x", f"{SESSIONS}/x/logs?from=-1",
+        *(f"{path}={number}" for number in (2**63, "9" * 5000) for path in (
+            "/api/v1/events?after", "/api/v1/events?follow=1&after", f"{SESSIONS}?after", f"{SESSIONS}/x/logs?from", f"{SESSIONS}/x/events?after",
+            f"{SESSIONS}/x?wait=1&unlike",
+        )),
     ],
 )  # fmt: skip
 def test_bad_queries_are_refused_in_words(server, path):
     answer = ask(server.url, "GET", path, token=server.token)
     assert answer.status == 400, answer.body
     assert answer.json["detail"]
+
+
+@pytest.mark.parametrize("number", [str(2**63), "9" * 5000, "x", "-1"])
+def test_a_last_event_that_cannot_be_is_refused(server, number):
+    answer = ask(server.url, "GET", "/api/v1/events?follow=1", token=server.token, headers={"Last-Event-ID": number})
+    assert answer.status == 400
+
+
+def test_the_largest_numbers_that_are_taken_find_nothing_or_all_of_it(server, fairy):
+    fairy.submit({"name": "short", "gpus": "0", "command": ["echo", "short"]})
+    wait_for_state(fairy, "short", "ENDED")
+    most = 2**63 - 1
+    assert ask(server.url, "GET", f"/api/v1/events?after={most}", token=server.token).json["items"] == []
+    assert ask(server.url, "GET", f"{SESSIONS}/short/events?after={most}", token=server.token).json["items"] == []
+    assert ask(server.url, "GET", f"{SESSIONS}/short/logs?from={most}", token=server.token).body == b"short\n"
+
+
+def test_a_team_is_checked_when_it_changes_as_when_it_is_set(server, make_user):
+    make_user("tess")
+    answer = ask(server.url, "PATCH", "/api/v1/users/tess", token=server.token, body={"team": "a\nb"})
+    assert (answer.status, "team" in answer.json["detail"]) == (400, True)
+    for team, kept in (("nlp", "nlp"), ("", None)):
+        assert ask(server.url, "PATCH", "/api/v1/users/tess", token=server.token, body={"team": team}).json["team"] == kept
 
 
 @pytest.mark.parametrize("name", ["nope", "..%2f..%2fetc", "%00", "a" * 3000, "%ff", "x%0ay", "root+nope", "+", "한글"])

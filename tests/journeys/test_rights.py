@@ -1,5 +1,7 @@
 """Who must not get in: every route, with no token, a stranger's, an expired, a revoked one, and from inside a session."""
+import http.client
 import re
+import time
 
 import pytest
 
@@ -53,6 +55,42 @@ def test_a_revoked_token_an_expired_one_and_a_disabled_user_are_out_at_once(serv
     with pytest.raises(Problem) as refused:
         dora.me()
     assert refused.value.status == 401
+
+
+def test_every_live_stream_ends_within_five_seconds_of_its_readers_rights(server, fairy, make_user):
+    fairy.submit({"name": "watched", "gpus": "0", "command": ["sh", "-c", "echo hello; sleep 600"]})
+    watched = wait_for_state(fairy, "watched", "RUNNING")["id"]
+    revoked, expiring = fairy.create_token({"label": "short"}), fairy.create_token({"expires": "3s"})
+    tokens = {"revoked": revoked["token"], "expiring": expiring["token"], "no admin": make_user("pat", "admin")._token}
+    tokens["disabled"] = make_user("quinn", "admin")._token
+    paths = ("/api/v1/events?follow=1&after=0", f"/api/v1/sessions/{watched}/logs?follow=1")
+    stays = [opened_stream(server, path, server.token) for path in paths]
+    streams = [opened_stream(server, path, token) for path in paths for token in tokens.values()]
+    fairy.revoke_token(revoked["id"])
+    fairy.change_user("pat", {"role": "user"})
+    fairy.change_user("quinn", {"disabled": True})
+    deadline = time.monotonic() + 5 + 3  # the one that expires has 3 s to live
+    for stream in streams:
+        stream.read()
+        stream.close()
+    assert time.monotonic() < deadline
+    fairy.stop("watched")
+    wait_for_state(fairy, "watched", "ENDED")
+    stays[1].read()  # ended with its session, and not before
+    while b'"ENDED"' not in stays[0].readline():
+        pass
+    for stream in stays:
+        stream.close()
+
+
+def opened_stream(server, path, token):
+    """After its first line has come."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}", "Connection": "close"})
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.readline() in (b": hello\n", b"hello\n")
+    return answer
 
 
 def test_what_is_for_admins_is_refused_to_users(server, make_user):

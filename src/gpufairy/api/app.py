@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from gpufairy import __version__
-from gpufairy.api import cluster, health, people, sessions
+from gpufairy.api import cluster, health, people, sessions, stops
 from gpufairy.api.context import Context
 from gpufairy.api.door import BodyLimit, guard
 from gpufairy.api.policy import API
@@ -24,7 +24,7 @@ def make_app(context: Context) -> FastAPI:
         dependencies=[Depends(guard(context.house.registry))],
     )  # fmt: skip
     app.include_router(health.routes(context))
-    for part in (sessions, cluster, people):
+    for part in (sessions, stops, cluster, people):
         app.include_router(part.routes(context))
     add_docs(app)
     app.add_exception_handler(FairyError, on_fairy_error)

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gpufairy.api.context import Context
-from gpufairy.api.door import caller_of, json_body
-from gpufairy.api.follow import event_stream
+from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, still_allowed
+from gpufairy.api.follow import event_stream, while_allowed
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, moment, node_shape
 from gpufairy.control.find import may_see, may_see_of, wait_of
@@ -79,7 +79,7 @@ def routes(context: Context) -> APIRouter:
     async def events(
         request: Request,
         follow: bool = False,
-        after: int | None = Query(None, ge=0),
+        after: int | None = Query(None, ge=0, le=LARGEST_NUMBER),
         limit: int = Query(100, ge=1, le=1000),
         last_event_id: str | None = Header(None),
     ) -> Response:
@@ -89,7 +89,7 @@ def routes(context: Context) -> APIRouter:
         if follow:
             start = event_number(last_event_id) if last_event_id is not None else after
             begin = start if start is not None else await house.store.events.last_number()
-            stream = event_stream(house, owner, begin)
+            stream = while_allowed(event_stream(house, owner, begin), still_allowed(house.registry, request))
             return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
         found = await house.store.events.page(owner=owner, after=after or 0, limit=limit, newest=after is None)
         more = str(found[-1].number) if len(found) == limit and after is not None else None

@@ -21,3 +21,4 @@ class Context:
     loops: Sequence[Loop] = ()
     presets: Mapping[str, SubmitBody] = field(default_factory=dict)
     gpu_readings: Callable[[], Awaitable[dict[str, GpuReading]]] = no_readings  # by GPU UUID
+    machine: str | None = None  # which one this is, so that clients on it know that they share its folders

@@ -3,7 +3,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from gpufairy.api.policy import POLICY, Who
 from gpufairy.api.problems import problem
@@ -11,6 +11,7 @@ from gpufairy.control.links import PAGE_COOKIE
 from gpufairy.control.registry import PAGE_SCOPE, SIGN_IN_AGAIN, Caller, Registry
 from gpufairy.core.errors import BadInput, NotAllowed, NotSignedIn
 
+LARGEST_NUMBER = 2**63 - 1  # of a query: what the database and the kernel take
 LARGEST_BODY = 1 << 20  # 1 MiB: a session with all its environment is a few KiB
 LOOPBACK = ("127.0.0.1", "::1")
 
@@ -54,7 +55,7 @@ def guard(registry: Registry) -> Callable[[Request], Awaitable[None]]:
     """The check that stands before every route; leaves the caller in `request.state.caller`."""
 
     async def check(request: Request) -> None:
-        who = POLICY[request.method if request.method != "HEAD" else "GET", request.scope["route"].path]
+        who = row_of(request)
         if who is Who.ANYONE or (who is Who.LOCAL and is_local(request)):
             return
         # Never both: a cookie comes along by itself, so a page elsewhere could use the API with it.
@@ -64,6 +65,24 @@ def guard(registry: Registry) -> Callable[[Request], Awaitable[None]]:
             raise NotAllowed(f"{request.method} {request.url.path} is not for {words(caller)}", "Ask an admin.")
 
     return check
+
+
+def still_allowed(registry: Registry, request: Request) -> Callable[[], bool]:
+    """For streams, which outlive the check at their beginning: whether it would come out no worse now."""
+    who, token, then = row_of(request), bearer(request), caller_of(request)
+
+    def look() -> bool:
+        try:
+            now = registry.caller(token)
+        except NotSignedIn:
+            return False
+        return allows(who, now) and (now.is_admin or not then.is_admin)
+
+    return look
+
+
+def row_of(request: Request) -> Who:
+    return POLICY[request.method if request.method != "HEAD" else "GET", request.scope["route"].path]
 
 
 def allows(who: Who, caller: Caller) -> bool:
@@ -119,6 +138,8 @@ async def json_body(request: Request) -> Any:
         return json.loads(await request.body() or b"{}", parse_constant=no_such_number)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"the body is no JSON: {str(error)[:200]}", 'Send an object such as {"gpus": "0.5"}.') from None
+    except ClientDisconnect:
+        raise BadInput("the connection ended in the middle of the body", "Send it again, whole and within a minute.") from None
 
 
 def no_such_number(name: str) -> None:

@@ -1,57 +1,138 @@
-"""Streams that go on while something lives: a session's log over all its attempts, and the events of all one may see."""
+"""Streams that go on while something lives: a session's log over all its attempts, and the events of all one may see.
+
+Each is looked at every two seconds even if nothing comes, so that it ends when its reader's rights do.
+"""
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 
 from gpufairy.api.shapes import event_shape
+from gpufairy.control.bell import rung
 from gpufairy.control.house import House
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Session
 from gpufairy.core.workload import WorkloadId
 
-LOOK_AGAIN_S = 15.0  # a quiet stream sends a sign of life so often, so that proxies keep it
+SIGN_OF_LIFE_S = 15.0  # a quiet stream sends one so often, so that proxies keep it
+LOOK_S = 2.0  # whoever is shut out is gone within 5 s, however busy the server
 STARTED = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING, Phase.LOST)
 
 
-async def all_logs(house: House, session_id: str, follow: bool) -> AsyncIterator[bytes]:
-    """The logs of its attempts in order. Following ends when the session has ended, not when an attempt has."""
-    attempt = 0
-    while (session := await current(house, session_id)) is not None:
-        while attempt < session.attempt:
-            attempt += 1
-            live = follow and await is_under_way(house, session_id, attempt)
-            async for chunk in house.engine.logs(WorkloadId(session_id, attempt), live):
+async def while_allowed(chunks: AsyncIterator[bytes], allowed: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """Ends when its reader may no longer read: a token revoked or expired, a user shut out, rights taken away."""
+    async with aclosing(ticking(chunks, LOOK_S)) as ticked:
+        async for chunk in ticked:
+            if not allowed():
+                return
+            if chunk:
                 yield chunk
-        if not follow or session.phase is Phase.ENDED:
-            return
-        await house.bells.wait_for(session_id, LOOK_AGAIN_S)
 
 
-async def is_under_way(house: House, session_id: str, attempt: int) -> bool:
+async def ticking(chunks: AsyncIterator[bytes], every_s: float) -> AsyncGenerator[bytes, None]:
+    """What comes, and an empty chunk whenever nothing came for so long."""
+    coming: asyncio.Future[bytes | None] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(chunks, None))
+            await asyncio.wait([coming], timeout=every_s)
+            if not coming.done():
+                yield b""
+                continue
+            chunk, coming = coming.result(), None
+            if chunk is None:
+                return
+            yield chunk
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.wait([coming])
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()
+
+
+async def all_logs(house: House, session_id: str, follow: bool, from_bytes: int = 0) -> AsyncIterator[bytes]:
+    """The logs of its attempts, one after the other, from that offset on. Following ends when the session has, not when an attempt has."""
+    attempt = 0
+    with house.bells.listen(session_id) as bell:
+        while True:
+            bell.clear()
+            session = await current(house, session_id)
+            if session is None:
+                return
+            if attempt == session.attempt:
+                if not follow or session.phase is Phase.ENDED:
+                    return
+                await rung(bell, SIGN_OF_LIFE_S)
+                continue
+            attempt += 1
+            workload = WorkloadId(session_id, attempt)
+            live = follow and await is_under_way(house, workload, bell)
+            if attempt < session.attempt and (size := await house.engine.log_size(workload)) <= from_bytes:
+                from_bytes -= size
+                continue
+            async for chunk in live_log(house, workload, from_bytes) if live else house.engine.logs(workload, False, from_bytes):
+                yield chunk
+            from_bytes = 0
+
+
+async def is_under_way(house: House, workload: WorkloadId, bell: asyncio.Event) -> bool:
     """Waits until that attempt has begun. False: it is over already."""
-    while (session := await current(house, session_id)) is not None and session.attempt == attempt:
+    while (session := await current_attempt(house, workload)) is not None:
         if session.phase in STARTED:
             return True
-        if session.phase is Phase.ENDED:
-            return False
-        await house.bells.wait_for(session_id, LOOK_AGAIN_S)
+        await rung(bell, SIGN_OF_LIFE_S)
+        bell.clear()
     return False
+
+
+async def live_log(house: House, workload: WorkloadId, from_bytes: int) -> AsyncIterator[bytes]:
+    """As it grows. The engine waits for a log that is not there yet; one whose launch was refused leaves none, and must not keep us."""
+    async with aclosing(ticking(house.engine.logs(workload, True, from_bytes), LOOK_S)) as chunks:
+        async for chunk in chunks:
+            if chunk:
+                yield chunk
+                break
+            if await current_attempt(house, workload) is None:
+                # Once more without waiting: it may have printed and ended since the engine's last look.
+                async for late in house.engine.logs(workload, False, from_bytes):
+                    yield late
+                return
+        async for chunk in chunks:
+            if chunk:
+                yield chunk
+
+
+async def current_attempt(house: House, workload: WorkloadId) -> Session | None:
+    """Its session, while that lives and has not begun another attempt."""
+    session = await current(house, workload.session_id)
+    if session is None or session.phase is Phase.ENDED or session.attempt != workload.attempt:
+        return None
+    return session
 
 
 async def current(house: House, session_id: str) -> Session | None:
     return house.book.get(session_id) or await house.store.sessions.get(session_id)
 
 
-async def event_stream(house: House, owner: str | None, after: int) -> AsyncIterator[str]:
+async def changed(house: House, session: Session, seconds: float) -> Session:
+    """The session when it is no longer as it was, or as it is when the time is up."""
+    with house.bells.listen(session.id) as bell:
+        now = house.book.get(session.id)
+        if now is not None and now.revision == session.revision:
+            await rung(bell, seconds)
+    return await current(house, session.id) or session
+
+
+async def event_stream(house: House, owner: str | None, after: int) -> AsyncIterator[bytes]:
     """Server-sent events from `after` on; a client that comes back sends Last-Event-ID and misses nothing."""
-    yield ": hello\n\n"
-    while True:
-        events = await house.store.events.page(after=after, limit=500, owner=owner)
-        for event in events:
-            yield f"id: {event.number}\nevent: session\ndata: {json.dumps(event_shape(event))}\n\n"
-            after = event.number
-        if not events:
-            before = asyncio.get_running_loop().time()
-            await house.bells.wait_for(None, LOOK_AGAIN_S)
-            if asyncio.get_running_loop().time() - before >= LOOK_AGAIN_S:
-                yield ": still here\n\n"
+    yield b": hello\n\n"
+    with house.bells.listen(None) as bell:
+        while True:
+            bell.clear()
+            events = await house.store.events.page(after=after, limit=500, owner=owner)
+            for event in events:
+                yield f"id: {event.number}\nevent: session\ndata: {json.dumps(event_shape(event))}\n\n".encode()
+                after = event.number
+            if not events and not await rung(bell, SIGN_OF_LIFE_S):
+                yield b": still here\n\n"

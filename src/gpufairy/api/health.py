@@ -1,6 +1,4 @@
 """Routes for machines that watch the server: is it alive, is it ready, a few figures for Prometheus."""
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, PlainTextResponse
 
@@ -19,8 +17,8 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("/readyz")
     async def readyz() -> JSONResponse:
-        """Store and engine answer too; 503 with what is wrong if not."""
-        wrong: dict[str, Any] = {loop.name: loop.failing for loop in context.loops if loop.failing is not None}
+        """Store and engine answer too; 503 with which part does not if not. Anyone may ask, so no more is told than that."""
+        wrong = {loop.name: "fails; see the server's log" for loop in context.loops if loop.failing is not None}
         if house.silent_since is not None:
             wrong["engine"] = f"{house.engine.name} does not answer since {house.silent_since:%H:%M:%S} UTC"
         return JSONResponse({"status": "not ready" if wrong else "ready", "wrong": wrong, "version": __version__}, 503 if wrong else 200)

@@ -31,11 +31,11 @@ def add_user_routes(router: APIRouter, context: Context) -> None:
 
     @router.get("/me")
     async def me(request: Request) -> dict[str, Any]:
-        """Who you are here, and what your token is good for."""
+        """Who you are here, what your token is good for, and on which machine you were answered (null: not known)."""
         caller = caller_of(request)
         role = Role.ADMIN if caller.is_admin else Role.USER  # from inside a session nobody is admin
         token = {"scope": caller.scope, "id": caller.token_id, "session": caller.session_id}
-        return {**user_shape(caller.user), "role": role, "token": token}
+        return {**user_shape(caller.user), "role": role, "token": token, "machine": context.machine}
 
     @router.post("/signin-links", status_code=201)
     async def sign_in_link(request: Request) -> JSONResponse:
@@ -65,7 +65,8 @@ def add_user_routes(router: APIRouter, context: Context) -> None:
         """Change role or team, or shut somebody out (`disabled`); their tokens stop working at once."""
         body = read(UserChangeBody, await json_body(request), "user")
         role = None if body.role is None else read_role(body.role)
-        return user_shape(await registry.change_user(name, role=role, disabled=body.disabled, team=body.team))
+        team = label(body.team, "team") if body.team else body.team
+        return user_shape(await registry.change_user(name, role=role, disabled=body.disabled, team=team))
 
 
 def add_token_routes(router: APIRouter, context: Context) -> None:

@@ -31,6 +31,7 @@ POLICY: dict[tuple[str, str], Who] = {
     ("GET", f"{API}/sessions/{{name}}/results"): Who.SIGNED_IN,
     ("GET", f"{API}/sessions/{{name}}/events"): Who.SIGNED_IN,
     ("GET", f"{API}/sessions/{{name}}/why"): Who.SIGNED_IN,
+    ("POST", f"{API}/stops"): Who.SIGNED_IN,
     ("GET", f"{API}/queue"): Who.SIGNED_IN,
     ("GET", f"{API}/nodes"): Who.SIGNED_IN,
     ("POST", f"{API}/nodes/{{name}}/drain"): Who.ADMIN,

@@ -20,12 +20,14 @@ STATUS: dict[type[errors.FairyError], int] = {
     errors.StoreUnavailable: 503,
     errors.NotLeader: 503,
     errors.IllegalStep: 500,
+    errors.FairyError: 500,
 }
 TITLES = {
     errors.BadInput: "Not understood", errors.NotSignedIn: "Not signed in", errors.NotAllowed: "Not allowed",
     errors.NoSuchThing: "No such thing", errors.Conflict: "In the way", errors.NeverFits: "Never fits",
     errors.QuotaExceeded: "Over the quota", errors.EngineRefused: "Refused by the engine", errors.EngineSilent: "No answer from the engine",
     errors.StoreUnavailable: "Database not available", errors.NotLeader: "Another server leads", errors.IllegalStep: "A fault of ours",
+    errors.FairyError: "A fault of ours",
 }  # fmt: skip
 HTTP_ERRORS = {
     404: ("No such page", "there is nothing at {path}", "See /docs for all there is."),
@@ -45,7 +47,9 @@ async def on_fairy_error(request: Request, error: Exception) -> Response:
 
 
 def status_and_title(error: errors.FairyError) -> tuple[int, str]:
-    return STATUS[type(error)], TITLES[type(error)]
+    """An adapter may have errors of its own below those of core: they are told as what they are a kind of."""
+    kind = next(kind for kind in type(error).__mro__ if kind in STATUS)
+    return STATUS[kind], TITLES[kind]
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gpufairy.api.context import Context
-from gpufairy.api.door import caller_of, json_body
-from gpufairy.api.follow import all_logs
+from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, still_allowed
+from gpufairy.api.follow import all_logs, changed, while_allowed
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, session_shape, wait_shape
 from gpufairy.control.door import ask_to_stop, notes_on, submit
@@ -65,13 +65,15 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("/sessions/{name}")
     async def show_session(
-        request: Request, name: str, wait: float = Query(0, ge=0, le=LONGEST_WAIT_S), unlike: int | None = None
+        request: Request,
+        name: str,
+        wait: float = Query(0, ge=0, le=LONGEST_WAIT_S),
+        unlike: int | None = Query(None, ge=0, le=LARGEST_NUMBER),
     ) -> dict[str, Any]:
         """One session. With `wait` (seconds) and `unlike` (a revision) the answer comes when its revision differs, or the time is up."""
         session = await find_session(house, caller_of(request), name)
         if wait and session.revision == unlike and session.phase is not Phase.ENDED:
-            await house.bells.wait_for(session.id, wait)
-            session = house.book.get(session.id) or await house.store.sessions.get(session.id) or session
+            session = await changed(house, session, wait)
         return shape(session)
 
     @router.delete("/sessions/{name}", status_code=202)
@@ -79,18 +81,21 @@ def routes(context: Context) -> APIRouter:
         """Ask a session to leave. It ends when it has: look again. Of one that has ended nothing changes."""
         caller = caller_of(request)
         session = await find_session(house, caller, name)
-        return JSONResponse(shape(await ask_to_stop(house, session, caller.user.name, f"stopped by {caller.user.name}")), 202)
+        (asked,) = await ask_to_stop(house, [session], caller.user.name, f"stopped by {caller.user.name}")
+        return JSONResponse(shape(asked), 202)
 
     @router.get("/sessions/{name}/logs")
     async def session_log(
         request: Request,
         name: str,
         follow: bool = False,
-        skip: int = Query(0, alias="from", ge=0, description="bytes already read"),
+        from_bytes: int = Query(0, alias="from", ge=0, le=LARGEST_NUMBER, description="offset to begin at, over all attempts"),
     ) -> StreamingResponse:
         """What it printed, all attempts one after the other. With `follow` the answer goes on until it has ended."""
         session = await find_session(house, caller_of(request), name)
-        return StreamingResponse(skipping(all_logs(house, session.id, follow), skip), media_type="text/plain; charset=utf-8")
+        log = all_logs(house, session.id, follow, from_bytes)
+        chunks = while_allowed(log, still_allowed(house.registry, request)) if follow else log
+        return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
 
     @router.get("/sessions/{name}/results")
     async def session_results(request: Request, name: str) -> Response:
@@ -103,7 +108,12 @@ def routes(context: Context) -> APIRouter:
         return StreamingResponse(chained(first, chunks), media_type="application/x-tar")
 
     @router.get("/sessions/{name}/events")
-    async def session_events(request: Request, name: str, limit: int = Query(200, ge=1, le=LONGEST_PAGE), after: int = 0) -> dict[str, Any]:
+    async def session_events(
+        request: Request,
+        name: str,
+        limit: int = Query(200, ge=1, le=LONGEST_PAGE),
+        after: int = Query(0, ge=0, le=LARGEST_NUMBER),
+    ) -> dict[str, Any]:
         """What befell it, oldest first."""
         session = await find_session(house, caller_of(request), name)
         events = await house.store.events.page(session_id=session.id, after=after, limit=limit)
@@ -130,12 +140,6 @@ def cursor(after: str | None) -> int | None:
     if not after.isdecimal() or len(after) > 18:
         raise BadInput(f"after: {after[:40]!r} is no cursor", "Send `next` of the page before, as it is.")
     return int(after)
-
-
-async def skipping(chunks: AsyncIterator[bytes], skip: int) -> AsyncIterator[bytes]:
-    async for chunk in chunks:
-        yield chunk[skip:]
-        skip = max(0, skip - len(chunk))
 
 
 async def chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from gpufairy.core.explain import Wait, why_now
 from gpufairy.core.holders import Holder
-from gpufairy.core.lifecycle import Phase
+from gpufairy.core.lifecycle import Phase, state_word
 from gpufairy.core.node import Gpu, Node
 from gpufairy.core.people import Key, Token, User
 from gpufairy.core.reading import GpuReading
@@ -153,7 +153,7 @@ def event_shape(event: Event) -> dict[str, Any]:
     return {
         "number": event.number, "at": moment(event.at), "what": event.what,
         "session": event.name, "id": event.session_id, "owner": event.owner,
-        "state": "PENDING" if event.phase in (Phase.QUEUED, Phase.PLACED) else event.phase.name, "why": event.why,
+        "state": state_word(event.phase), "why": event.why,
         "attempt": event.attempt, "actor": event.actor or None,
     }  # fmt: skip
 

@@ -12,6 +12,7 @@ from gpufairy.cli.run import submit
 from gpufairy.cli.session_file import read_sessions
 from gpufairy.cli.session_tree import LARGEST_BYTES
 from gpufairy.cli.words import print_json, safe
+from gpufairy.client import Problem
 from gpufairy.client.protocol import Record
 from gpufairy.core.errors import BadInput
 
@@ -42,7 +43,10 @@ def _apply(
     with connect(ctx) as fairy:
         for body in bodies:
             count = body.pop("count", None)
-            made = submit(fairy, body, count)
+            try:
+                made = submit(fairy, body, count)
+            except Problem as problem:
+                raise in_file(problem, file, body, sessions) from None
             sessions += made
             if not as_json:
                 _say_made(made, wait)
@@ -51,6 +55,13 @@ def _apply(
             raise typer.Exit(attend(fairy, jobs))
     if as_json:
         print_json({"items": sessions})
+
+
+def in_file(problem: Problem, file: Path, body: Record, made: list[Record]) -> Problem:
+    """The server's words, with which session of which file they are about, and what was submitted before it."""
+    which = f"session {body['name']}" if body.get("name") else "a session without a name"
+    before = f"; submitted before it: {', '.join(session['name'] for session in made)}" if made else ""
+    return Problem(problem.status, problem.title, f"{file}, {which}: {problem.detail}{before}", problem.next_step)
 
 
 def _say_made(made: list[Record], wait: bool) -> None:

@@ -76,25 +76,28 @@ def _leaves(fairy: Fairy, sessions: Sequence[Record], line: StatusLine) -> bool:
         return True
     names = ", ".join(session["name"] for session in sessions) if len(sessions) <= NAMED_AT_MOST else f"{len(sessions)} sessions"
     wish = _ask(f"Stop {names}? [Y/n, d = leave it running] ") if sys.stdin.isatty() and sys.stderr.isatty() else "y"
-    if wish.startswith("n"):
+    if wish == "n":
         return False
-    if wish.startswith("d"):
+    if wish == "d":
         line.say(f"{names} left running: `fairy ps` shows it, `fairy logs -f NAME` its output")
         return True
     line.say(f"stopping {names}")
     try:
         with fairy.again() as fresh:  # the old one may be in the middle of an answer
-            for session in sessions:
-                fresh.stop(session["id"])
+            fresh.stop_all([session["id"] for session in sessions])
     except KeyboardInterrupt:
         line.say("not all of them were asked to stop; see `fairy ps`")
     return True
 
 
 def _ask(question: str) -> str:
-    print(question, end="", file=sys.stderr, flush=True)
-    try:
-        return sys.stdin.readline().strip().lower() or "y"
-    except KeyboardInterrupt:  # a second time: they mean it
-        print(file=sys.stderr)
-        return "y"
+    """Asked again until the answer is one; no answer at all, and a second Ctrl-C, mean yes."""
+    while True:
+        print(question, end="", file=sys.stderr, flush=True)
+        try:
+            answer = sys.stdin.readline().strip().lower()[:1] or "y"
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            return "y"
+        if answer in ("y", "n", "d"):
+            return answer

@@ -61,6 +61,8 @@ def _queue(ctx: typer.Context, as_json: AsJson = False) -> None:
     else:
         now = datetime.now(UTC)
         print_table(["PLACE", "NAME", "OWNER", "GPUS", "WAITS", "START ABOUT", "WHY"], [_place(item, now) for item in answer["items"]])
+        if (more := answer.get("waiting", 0) - len(answer["items"])) > 0:
+            print(f"and {more} more; `fairy why NAME` tells where one of yours stands")
 
 
 def _place(item: Record, now: datetime) -> list[str | Text]:

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from gpufairy.cli.follow import FIRST_PAUSE_S, patiently
+from gpufairy.cli.follow import FIRST_PAUSE_S, NOT_NOW, patiently
 from gpufairy.cli.options import AsJson, connect, one_command
 from gpufairy.cli.words import clock_of, print_json, safe
-from gpufairy.client import Fairy, ServerNotReached
+from gpufairy.client import Fairy, Problem, ServerNotReached
 from gpufairy.client.protocol import Record
 
 
@@ -42,8 +42,9 @@ def _from_now_on(fairy: Fairy) -> Iterator[Record]:
             for event in fairy.events(follow=True, after=str(last)):
                 last = event["number"]
                 yield event
-        except ServerNotReached:
-            pass  # asked for again below, where patience ends
+        except (ServerNotReached, Problem) as error:  # asked for again below, where patience ends
+            if isinstance(error, Problem) and error.status not in NOT_NOW:
+                raise
         time.sleep(FIRST_PAUSE_S)
         patiently(fairy.me, lambda: None, "Run it again when the server is back.")
 

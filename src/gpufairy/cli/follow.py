@@ -10,6 +10,7 @@ from gpufairy.client.protocol import Record
 
 Answer = TypeVar("Answer")
 
+FIRST_WAIT_S = 1.2  # the server has looked at the line by then, and knows place and reason
 WAIT_S = 10.0  # of one long poll: so old may the place and the forecast get that are shown
 STILL_RUNS_S = 1.0  # until the log is asked for again, when it ended and the session did not
 GIVE_UP_S = 60.0  # without any answer: longer than a restart or an upgrade takes
@@ -27,10 +28,11 @@ class Follower:
     seen_bytes: int = field(default=0, init=False)  # of the log, which is that of all attempts in turn
 
     def to_end(self, session: Record) -> Record:
+        wait_s = FIRST_WAIT_S
         while session["state"] != "ENDED":
             self.line.show(session)
             if session["state"] in ("PENDING", "STARTING"):
-                session = self._change_of(session, WAIT_S)
+                session, wait_s = self._change_of(session, wait_s), min(WAIT_S, wait_s * 2)
             else:
                 self._print_log(session, follow=True)
                 session = self._change_of(session, STILL_RUNS_S)
@@ -39,9 +41,10 @@ class Follower:
         return session
 
     def to_running(self, session: Record) -> Record:
+        wait_s = FIRST_WAIT_S
         while session["state"] in ("PENDING", "STARTING"):
             self.line.show(session)
-            session = self._change_of(session, WAIT_S)
+            session, wait_s = self._change_of(session, wait_s), min(WAIT_S, wait_s * 2)
         self.line.clear()
         return session
 

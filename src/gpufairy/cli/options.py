@@ -2,12 +2,14 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gpufairy.client import Fairy
+from gpufairy.client.calls import PAGE
 from gpufairy.client.connection import find
 from gpufairy.core.errors import FairyError
 
@@ -43,9 +45,13 @@ def example_text(example: str) -> str:
 
 
 def connect(ctx: typer.Context) -> Fairy:
-    where = ctx.obj if isinstance(ctx.obj, Where) else Where()
+    where = where_of(ctx)
     found = find(where.server, where.token_file, os.environ)
     return Fairy(found.url, found.token)
+
+
+def where_of(ctx: typer.Context) -> Where:
+    return ctx.obj if isinstance(ctx.obj, Where) else Where()
 
 
 def session_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -54,7 +60,8 @@ def session_names(ctx: typer.Context, incomplete: str) -> list[str]:
     try:
         found = find(asked.get("server"), asked.get("token_file"), os.environ)
         with Fairy(found.url, found.token, limit_s=COMPLETION_LIMIT_S) as fairy:
-            return [session["name"] for session in fairy.sessions(ended=ctx.info_name in ENDED_TOO)]
+            newest = islice(fairy.sessions(ended=ctx.info_name in ENDED_TOO), PAGE)  # one page: a TAB asks the server once
+            return [session["name"] for session in newest]
     except FairyError:
         return []
 

@@ -17,7 +17,7 @@ from gpufairy.core.errors import BadInput
 
 def submit(fairy: Fairy, body: Record, count: int | None) -> list[Record]:
     """What was made of it, with what the server has to say about it said."""
-    answer = fairy.submit(at_home(body, fairy.url), count, uuid.uuid4().hex)
+    answer = fairy.submit(at_home(body, fairy), count, uuid.uuid4().hex)
     sessions: list[Record] = answer["items"] if count is not None else [answer]
     for note in dict.fromkeys(note for session in sessions for note in session.get("notes") or []):
         say(f"fairy: {note}")

@@ -1,17 +1,17 @@
 """`fairy ps`, `show` and `stop`: the sessions that are there."""
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from gpufairy.cli.exits import exit_code_of, say_error
-from gpufairy.cli.options import AsJson, Name, Names, connect, one_command
+from gpufairy.cli.exits import NO_SUCH_THING, say
+from gpufairy.cli.options import AsJson, Name, connect, one_command, session_names
 from gpufairy.cli.tables import gpus_text, print_pairs, print_table, state_text, with_simulated
 from gpufairy.cli.words import age_of, clock_of, forecast_words, node_of, print_json, safe, share_words
 from gpufairy.client.protocol import Record
-from gpufairy.core.amounts import show_size
-from gpufairy.core.errors import FairyError
+from gpufairy.core.amounts import show_duration, show_size
+from gpufairy.core.errors import BadInput
 
 NONE_LIVE = "No sessions. Try: fairy run --gpus 0.5 -- python train.py"
 
@@ -67,17 +67,28 @@ def _pairs(session: Record, now: datetime) -> list[tuple[str, str | Text]]:
         ("exit code", "" if code is None else str(code)),
         ("forecast", forecast_words(session, now)),
         ("gpus asked", safe(request.get("gpus"))),
-        ("cpus", safe(request.get("cpus"))),
-        ("memory", "" if memory is None else show_size(int(memory))),
+        ("cpus asked", safe(request.get("cpus"))),
+        ("memory asked", "" if memory is None else show_size(int(memory))),
+        ("time limit", "" if (limit := request.get("time_s")) is None else show_duration(timedelta(seconds=float(limit)))),
         ("image", safe(request.get("image"))),
         ("command", " ".join(safe(word) for word in request.get("command") or [])),
+        ("folder", safe(request.get("workdir"))),
+        ("env", " ".join(f"{safe(key)}={safe(value)}" for key, value in (request.get("env") or {}).items())),
+        ("retries", safe(request.get("retry") or "")),
+        ("after", " ".join(safe(one) for one in request.get("after") or [])),
+        ("place", safe(session.get("place"))),
         ("node", node_of(session)),
+        ("given", _given(session.get("seat"))),
         *((f"gpu {safe(gpu.get('index'))}", _gpu(gpu)) for gpu in (session.get("seat") or {}).get("gpus") or []),
         ("submitted", clock_of(session.get("submitted_at"))),
         ("started", clock_of(session.get("started_at"))),
         ("ended", clock_of(session.get("ended_at"))),
         ("attempt", safe(session.get("attempt"))),
     ]
+
+
+def _given(seat: Record | None) -> str:
+    return "" if seat is None else f"{safe(seat.get('cpus'))} CPUs, {show_size(int(seat.get('memory_bytes') or 0))} of memory"
 
 
 def _gpu(gpu: Record) -> Text:
@@ -91,24 +102,28 @@ def _gpu(gpu: Record) -> Text:
     return with_simulated(words, bool(gpu.get("simulated")))
 
 
-def _stop(ctx: typer.Context, names: Names, as_json: AsJson = False) -> None:
-    """Stop sessions, waiting or running."""
-    stopped, code = [], 0
+def _stop(
+    ctx: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Names or ids.", autocompletion=session_names)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of yours.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop sessions, waiting or running: all at once, so that none of them starts in another's place."""
+    if bool(names) == everything:
+        found = "names and --all" if names else "no name"
+        raise BadInput(f"stop: found {found}", "Write the names of sessions, or --all for all of yours.")
     with connect(ctx) as fairy:
-        for name in names:
-            try:
-                stopped.append(fairy.stop(name))
-            except FairyError as error:  # the others are stopped all the same
-                say_error(error)
-                code = code or exit_code_of(error)
+        answer = fairy.stop_all(None if everything else names)
     if as_json:
-        print_json({"items": stopped})
+        print_json(answer)
     else:
-        for session in stopped:
+        for session in answer["items"]:
             print(f"{safe(session['name'])} {safe(session['state'])}: {safe(session.get('why')) or 'told to stop'}")
-    raise typer.Exit(code)
+    for missing in answer["missing"]:
+        say(f"fairy: {missing['detail']}")
+    raise typer.Exit(NO_SUCH_THING if answer["missing"] else 0)
 
 
 ps = one_command(_ps, "fairy ps\nfairy ps -a --json")
 show = one_command(_show, "fairy show brave-otter")
-stop = one_command(_stop, "fairy stop brave-otter")
+stop = one_command(_stop, "fairy stop brave-otter\nfairy stop --all")

@@ -36,7 +36,7 @@ COMMANDS = {
     "token": Row("gpufairy.cli.tokens:app", "Tokens for scripts: create, list, revoke"),
     "user": Row("gpufairy.cli.users:app", "Users: add, list, show, role, disable, enable", ADMIN),
     "node": Row("gpufairy.cli.nodes:app", "Nodes: list, drain, resume", ADMIN),
-    "events": Row("gpufairy.cli.events:events", "Show what happened, and with -f what happens", ADMIN),
+    "events": Row("gpufairy.cli.events:events", "Show what happened, and with -f what happens"),
     "up": Row("gpufairy.main.up:up", "Start the server here", MACHINE),
     "down": Row("gpufairy.cli.machines:down", "Stop the server here; sessions run on", MACHINE),
 }

@@ -20,6 +20,8 @@ def _why(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
         print(f"place {safe(answer['place'])} of {safe(answer.get('of'))}")
     if forecast := forecast_words(answer, datetime.now(UTC)):
         print(", ".join(part for part in (forecast, safe(answer.get("forecast_why"))) if part))
+    elif answer.get("forecast_why"):
+        print(f"start: {safe(answer['forecast_why'])}")
     if nodes := answer.get("nodes"):
         print_table(["NODE", "WHY NOT"], [(safe(node.get("node")), safe(node.get("refusal"))) for node in nodes])
     if answer.get("next"):

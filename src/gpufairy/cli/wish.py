@@ -2,7 +2,9 @@
 import os
 from collections.abc import Mapping, Sequence
 
-from gpufairy.client.protocol import Record, is_loopback
+from gpufairy.client import Fairy
+from gpufairy.client.machine import is_here
+from gpufairy.client.protocol import Record
 from gpufairy.core.amounts import shown
 from gpufairy.core.errors import BadInput
 
@@ -41,9 +43,9 @@ def number_or_word(text: str) -> int | str:
         return text
 
 
-def at_home(body: Record, url: str) -> Record:
+def at_home(body: Record, fairy: Fairy) -> Record:
     """A server on this machine sees the same folders, so the session starts in the one where it was asked for."""
-    if body.get("workdir") is not None or not is_loopback(url):
+    if body.get("workdir") is not None or not is_here(fairy):
         return body
     try:
         return {**body, "workdir": os.getcwd()}

@@ -96,10 +96,6 @@ def waiting_words(session: Record, now: datetime) -> str:
     return f"{safe(session.get('name'))} {safe(session.get('state'))}" + (f": {said}" if said else "")
 
 
-def gpus_of(session: Record) -> str:
-    return safe((session.get("request") or {}).get("gpus"))
-
-
 def node_of(session: Record) -> str:
     return safe((session.get("seat") or {}).get("node"))
 

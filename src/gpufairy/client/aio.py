@@ -4,7 +4,7 @@ Kept apart from sync.py because importing aiohttp takes longer than most command
 """
 import ssl
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 
 import aiohttp
@@ -68,6 +68,9 @@ class AsyncFairy:
 
     async def stop(self, name: str) -> Any:
         return await self._ask(calls.stop(name))
+
+    async def stop_all(self, names: Sequence[str] | None = None) -> Any:
+        return await self._ask(calls.stop_all(names))
 
     def logs(self, name: str, follow: bool = False, from_bytes: int = 0) -> AsyncIterator[bytes]:
         return self._stream(calls.logs(name, follow=follow, from_bytes=from_bytes))

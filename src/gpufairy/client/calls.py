@@ -1,4 +1,6 @@
 """Every call of the API, by name: the one place on the client's side that knows its paths."""
+from collections.abc import Sequence
+
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
 
 PAGE = 200  # sessions asked for at a time: one answer of some 100 KiB
@@ -24,6 +26,10 @@ def wait(name: str, revision: int, seconds: float) -> Call:
 
 def stop(name: str) -> Call:
     return Call("DELETE", path_of("sessions", name))
+
+
+def stop_all(names: Sequence[str] | None) -> Call:
+    return Call("POST", path_of("stops"), {"all": True} if names is None else {"names": list(names)})
 
 
 def logs(name: str, *, follow: bool, from_bytes: int) -> Call:

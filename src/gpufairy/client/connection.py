@@ -7,19 +7,23 @@ import os
 import tempfile
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpufairy.client.protocol import checked_token, parse_url
 from gpufairy.core.errors import BadInput, NotSignedIn
 
+MOST_KEPT = 20  # earlier sign-ins
 HOW_TO_SIGN_IN = "Run `fairy up` to start a server here, or `fairy login URL` to sign in to one."
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
+    """Where, and with which token. `others`: sign-ins to other servers, kept beside it."""
+
     url: str
     token: str
+    others: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:  # a dataclass would print the token into a traceback
         return f"Connection({self.url!r}, token=…)"
@@ -47,7 +51,7 @@ def _token(url: str, token_file: Path | None, env: Mapping[str, str], stored: Co
             return checked_token(env["FAIRY_TOKEN"], "FAIRY_TOKEN")
         if env.get("FAIRY_TOKEN_FILE"):
             return read_token(Path(env["FAIRY_TOKEN_FILE"]))
-    return stored.token if stored is not None and stored.url == url else None
+    return {**stored.others, stored.url: stored.token}.get(url) if stored is not None else None
 
 
 def read_token(path: Path) -> str:
@@ -73,11 +77,21 @@ def load(env: Mapping[str, str]) -> Connection | None:
     if not isinstance(url, str) or not isinstance(token, str):
         path = config_folder(env) / "config.toml"
         raise BadInput(f'{path} lacks url = "…" or token = "…"', "Sign in again with `fairy login URL`.")
-    return Connection(url.strip().rstrip("/"), checked_token(token, "the stored sign-in"))
+    others = stored.get("servers")
+    kept = {str(other): str(text) for other, text in others.items()} if isinstance(others, dict) else {}
+    return Connection(url.strip().rstrip("/"), checked_token(token, "the stored sign-in"), kept)
 
 
 def save(connection: Connection, env: Mapping[str, str]) -> Path:
-    return write_toml(config_folder(env) / "config.toml", {"url": connection.url, "token": connection.token})
+    """The sign-in used from now on; earlier ones are found again by --server."""
+    path = config_folder(env) / "config.toml"
+    try:
+        stored = load(env)
+    except BadInput:  # unreadable: it is written anew
+        stored = None
+    kept = {**stored.others, stored.url: stored.token} if stored is not None else {}
+    others = dict([(url, token) for url, token in kept.items() if url != connection.url][-MOST_KEPT:])
+    return write_toml(path, {"url": connection.url, "token": connection.token}, {"servers": others} if others else {})
 
 
 def read_toml(path: Path) -> Mapping[str, object] | None:
@@ -89,10 +103,12 @@ def read_toml(path: Path) -> Mapping[str, object] | None:
         raise BadInput(f"cannot read {path}: {type(error).__name__}", "Sign in again: `fairy login URL` writes it anew.") from error
 
 
-def write_toml(path: Path, values: Mapping[str, str | int]) -> Path:
+def write_toml(path: Path, values: Mapping[str, str | int], tables: Mapping[str, Mapping[str, str]] | None = None) -> Path:
     """Whole or not at all, and readable by its owner alone from its first byte on."""
     # JSON's strings and numbers are TOML's too, once DEL is escaped.
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+    for table, rows in (tables or {}).items():
+        text += f"[{table}]\n" + "".join(f"{json.dumps(name)} = {json.dumps(value)}\n" for name, value in rows.items())
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False) as file:

@@ -10,6 +10,7 @@ from pathlib import Path
 from gpufairy.client.connection import config_folder, read_toml, write_toml
 from gpufairy.core.errors import Conflict, NotAllowed
 
+NOTE = "server.toml"
 LOOK_EVERY_S = 0.05  # while it leaves: soon enough that nobody notices, seldom enough to cost nothing
 
 
@@ -25,12 +26,15 @@ class LocalServer:
         return bool(self.birth) and birth_of(self.pid) == self.birth
 
 
-def write_down(server: LocalServer, env: Mapping[str, str]) -> Path:
-    return write_toml(_path(env), {"pid": server.pid, "birth": server.birth, "url": server.url, "data": server.data})
+def write_down(server: LocalServer, env: Mapping[str, str]) -> None:
+    """Beside the sign-in, for the one started last; and in its own data folder, for each of several."""
+    for path in (_path(env), Path(server.data) / NOTE):
+        write_toml(path, {"pid": server.pid, "birth": server.birth, "url": server.url, "data": server.data})
 
 
-def find_running(env: Mapping[str, str]) -> LocalServer | None:
-    noted = read_toml(_path(env)) or {}
+def find_running(env: Mapping[str, str], folder: Path | None = None) -> LocalServer | None:
+    """The one started last, or the one whose data folder this is; None if it runs no more."""
+    noted = read_toml(_path(env) if folder is None else folder / NOTE) or {}
     pid, birth, url, data = (noted.get(name) for name in ("pid", "birth", "url", "data"))
     if not isinstance(pid, int) or pid <= 1 or not isinstance(birth, str):
         return None
@@ -75,4 +79,4 @@ def birth_of(pid: int) -> str:
 
 
 def _path(env: Mapping[str, str]) -> Path:
-    return config_folder(env) / "server.toml"
+    return config_folder(env) / NOTE

@@ -70,7 +70,7 @@ def parse_url(url: str) -> SplitResult:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the server shares this machine's folders."""
+    """Whether what is sent there stays on this machine, unless a tunnel begins there."""
     return _LOOPBACK.fullmatch(parse_url(url).hostname or "") is not None
 
 

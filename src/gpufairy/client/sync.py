@@ -5,7 +5,7 @@
         for chunk in fairy.logs(name, follow=True): ...
 """
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from gpufairy.client import calls
@@ -61,6 +61,10 @@ class Fairy:
 
     def stop(self, name: str) -> Any:
         return self._transport.ask(calls.stop(name))
+
+    def stop_all(self, names: Sequence[str] | None = None) -> Any:
+        """All of these at once, or all of one's own: {"items": […], "missing": […]}."""
+        return self._transport.ask(calls.stop_all(names))
 
     def logs(self, name: str, follow: bool = False, from_bytes: int = 0) -> Iterator[bytes]:
         return self._transport.stream(calls.logs(name, follow=follow, from_bytes=from_bytes))

@@ -1,18 +1,17 @@
 """Book: every live session as last written, sorted for those who look. The store is the truth; the only writer keeps this in step."""
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from gpufairy.core.lifecycle import Phase
+from gpufairy.core.queue import Queue
 from gpufairy.core.session import Session, Wanted
-from gpufairy.core.turn import queue_key
 
 
 class Book:
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
         self._names: dict[tuple[str, str], str] = {}
-        self.queues: dict[str, list[Session]] = {}  # by owner: those who wait for room
+        self.queues: dict[str, Queue] = {}  # by owner: those who wait for room
         self.held_back: dict[str, Session] = {}  # those who wait for another session's end
         self.active: dict[str, Session] = {}  # all that an engine may have to do with
         self._may_line_up: set[str] = set()
@@ -61,7 +60,7 @@ class Book:
         elif session.request.after and session.id not in self._may_line_up:
             self.held_back[session.id] = session
         else:
-            insort(self.queues.setdefault(session.owner, []), session, key=queue_key)
+            self.queues.setdefault(session.owner, Queue()).add(session)
 
     def line_up(self, session: Session) -> None:
         """What it waited for has ended well."""
@@ -76,6 +75,6 @@ class Book:
             del self._names[old.owner, old.name]
         if self.active.pop(session_id, None) is None and self.held_back.pop(session_id, None) is None:
             queue = self.queues[old.owner]
-            del queue[bisect_left(queue, queue_key(old), key=queue_key)]
+            queue.remove(old)
             if not queue:
                 del self.queues[old.owner]

@@ -18,6 +18,7 @@ from gpufairy.store.sessions import IdempotencyKey
 from gpufairy.wire.submit import Submission, SubmitBody, understood
 
 LONGEST_KEY = 200
+NEW_NAMES_TRIED = 4  # then an earlier session's name is used again: there are more sessions than names
 
 
 async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mapping[str, SubmitBody], key: str | None) -> list[Session]:
@@ -29,7 +30,7 @@ async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mappin
     check_rights(caller, submission)
     request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
     check_ever_fits(request, house.nodes)
-    names, now = names_for(house, user, submission), house.clock()
+    names, now = await names_for(house, user, submission), house.clock()
     sessions = [
         Session(
             id=secrets.token_hex(10), name=name, owner=user.name, team=submission.team or user.team, kind=submission.kind,
@@ -74,15 +75,23 @@ def copies(stem: str, count: int | None) -> list[str]:
     return [stem] if count is None else [f"{stem}-{number}" for number in range(1, count + 1)]
 
 
-def names_for(house: House, user: User, submission: Submission) -> list[str]:
+async def names_for(house: House, user: User, submission: Submission) -> list[str]:
     is_taken = partial(house.book.is_taken, user.name)
-    stem = submission.name or made_up(secrets.randbelow(1 << 30), lambda name: any(is_taken(n) for n in copies(name, submission.count)))
-    names = copies(stem, submission.count)
+    names = copies(submission.name, submission.count) if submission.name else await new_names(house, user, submission.count)
     session_name(names[-1])
     taken = [name for name in names if is_taken(name)]
     if taken:
         raise Conflict(f"name: {user.name} already has a session {taken[0]!r}", f"Stop it (fairy stop {taken[0]}) or choose another name.")
     return names
+
+
+async def new_names(house: House, user: User, count: int | None) -> list[str]:
+    """Made up; not one that an earlier session of theirs had, since its log and results are found by it."""
+    for _ in range(NEW_NAMES_TRIED):
+        stem = made_up(secrets.randbelow(1 << 30), lambda name: any(house.book.is_taken(user.name, n) for n in copies(name, count)))
+        if await house.store.sessions.named(user.name, copies(stem, count)[0]) is None:
+            break
+    return copies(stem, count)
 
 
 def idempotency(user: User, body: SubmitBody, key: str | None) -> IdempotencyKey | None:
@@ -94,13 +103,15 @@ def idempotency(user: User, body: SubmitBody, key: str | None) -> IdempotencyKey
     return IdempotencyKey(user.name, key, hashlib.sha256(sent.encode()).hexdigest())
 
 
-async def ask_to_stop(house: House, session: Session, actor: str, why: str) -> Session:
-    """Sets what is wanted; the loops do the rest. Asked twice, or of one that has ended: as it is."""
-    while (live := house.book.get(session.id)) is not None and live.wanted is Wanted.RUN:
-        took = await house.save([want_stopped(live, house.clock(), outcome=Outcome.STOPPED, why=why, actor=actor)])
-        if took:
-            return took[0].after
-    return house.book.get(session.id) or await house.store.sessions.get(session.id) or session
+async def ask_to_stop(house: House, sessions: Sequence[Session], actor: str, why: str) -> list[Session]:
+    """Sets what is wanted of all at once, so that none starts in another's place; the loops do the rest.
+
+    Asked twice, or of one that has ended: as it is.
+    """
+    ids = [session.id for session in sessions]
+    while running := [live for key in ids if (live := house.book.get(key)) is not None and live.wanted is Wanted.RUN]:
+        await house.save([want_stopped(live, house.clock(), outcome=Outcome.STOPPED, why=why, actor=actor) for live in running])
+    return [house.book.get(session.id) or await house.store.sessions.get(session.id) or session for session in sessions]
 
 
 def notes_on(request: Request, ignores: frozenset[str], engine: str) -> list[str]:

@@ -5,11 +5,10 @@ from dataclasses import replace
 from gpufairy.core.amounts import show_cpus, show_size
 from gpufairy.core.errors import NeverFits
 from gpufairy.core.fit import Refusal, fit, is_kind
-from gpufairy.core.mig import MigInstance, MigTable
-from gpufairy.core.node import Gpu, Node, NodeState
+from gpufairy.core.node import Node, NodeState
 from gpufairy.core.room import Room
 from gpufairy.core.session import Outcome, Request, Seat, Session
-from gpufairy.core.share import ShareKind
+from gpufairy.core.share import NO_GPU, ONE_GPU, PARTS, Share, ShareKind
 
 
 def check_ever_fits(request: Request, nodes: Sequence[Node]) -> None:
@@ -25,39 +24,40 @@ def check_ever_fits(request: Request, nodes: Sequence[Node]) -> None:
 
 
 def largest(request: Request, nodes: Sequence[Node]) -> str:
-    """The most of what was asked that one node could hold, in the words of the command line."""
-    fitting = [node for node in nodes if request.pool in (None, node.pool)] or list(nodes)
-    best = max(fitting, key=lambda node: (len(usable_gpus(request, node)), node.cpus_milli, node.memory_bytes))
-    words = []
-    if request.share.kind is not ShareKind.NONE:
-        words.append(f"--gpus {largest_share(request, best)}")
-    if request.gpu_kind is not None and best.gpus and not any(is_kind(gpu.kind, request.gpu_kind) for gpu in best.gpus):
-        words.append(f"--gpu-kind {best.gpus[0].kind}")
-    if request.cpus_milli is not None:
-        words.append(f"--cpus {show_cpus(min(request.cpus_milli, best.cpus_milli))}")
-    if request.memory_bytes is not None:
-        words.append(f"--memory {show_size(min(request.memory_bytes, best.memory_bytes)).replace(' ', '')}")
-    return " ".join(words or ["--gpus 0"]) + f" on {best.name}"
+    """The most of what was asked that one empty node could hold, in the words of the command line. Tried, not guessed."""
+    for share in shares_to_offer(request):
+        for node in sorted(nodes, key=lambda node: (len(node.gpus), node.cpus_milli, node.memory_bytes), reverse=True):
+            offer = on_node(replace(request, share=share), node)
+            if isinstance(fit(offer, Room.empty(replace(node, state=NodeState.READY))), Seat):
+                return in_words(request, offer, node)
+    return "--gpus 0"
 
 
-def largest_share(request: Request, node: Node) -> str:
-    usable = usable_gpus(request, node)
-    if request.share.kind is ShareKind.MIG:
-        profiles = sorted({name for gpu in usable for name in profile_names(gpu.instances, gpu.mig)})
-        return f"mig:{profiles[-1]}" if profiles else "0"
-    return str(min(len(usable), max(1, request.share.whole_gpus)))
+def shares_to_offer(request: Request) -> list[Share]:
+    """What was asked, then less and less of it: fewer whole GPUs, one, half of one, none."""
+    fewer = [Share(ShareKind.WHOLE, count * PARTS) for count in range(request.share.whole_gpus - 1, 0, -1)]
+    return list(dict.fromkeys([request.share, *fewer, ONE_GPU, Share(ShareKind.FRACTION, PARTS // 2), NO_GPU]))
 
 
-def profile_names(instances: tuple[MigInstance, ...] | None, table: MigTable | None) -> list[str]:
-    if instances is not None:
-        return [instance.profile for instance in instances]
-    return [profile.name for profile in table.profiles] if table is not None else []
+def on_node(request: Request, node: Node) -> Request:
+    """The request cut down to what the node has in all."""
+    return replace(
+        request,
+        cpus_milli=None if request.cpus_milli is None else min(request.cpus_milli, node.cpus_milli),
+        memory_bytes=None if request.memory_bytes is None else min(request.memory_bytes, node.memory_bytes),
+        gpu_kind=request.gpu_kind if any(is_kind(gpu.kind, request.gpu_kind) for gpu in node.gpus) else None,
+        pool=request.pool if request.pool == node.pool else None,
+    )
 
 
-def usable_gpus(request: Request, node: Node) -> list[Gpu]:
-    in_mig_mode = request.share.kind is ShareKind.MIG
-    kind = request.gpu_kind if any(is_kind(gpu.kind, request.gpu_kind) for gpu in node.gpus) else None
-    return [gpu for gpu in node.gpus if (gpu.mig is not None) == in_mig_mode and is_kind(gpu.kind, kind)]
+def in_words(asked: Request, offer: Request, node: Node) -> str:
+    words = [f"--gpus {offer.share}"]
+    if offer.cpus_milli is not None:
+        words.append(f"--cpus {show_cpus(offer.cpus_milli)}")
+    if offer.memory_bytes is not None:
+        words.append(f"--memory {show_size(offer.memory_bytes).replace(' ', '')}")
+    left_out = [option for option, gone in (("--gpu-kind", asked.gpu_kind != offer.gpu_kind), ("--pool", asked.pool != offer.pool)) if gone]
+    return " ".join(words) + (f", without {' and '.join(left_out)}," if left_out else "") + f" on {node.name}"
 
 
 def blocked_for_good(session: Session, ended: Mapping[str, Session]) -> str | None:

@@ -1,10 +1,11 @@
 """Cluster: one frozen picture of everything planning looks at."""
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gpufairy.core.ledger import Usage
 from gpufairy.core.node import Node
+from gpufairy.core.queue import Queue
 from gpufairy.core.room import Room, rooms
 from gpufairy.core.session import Session
 from gpufairy.core.share import PARTS
@@ -13,7 +14,7 @@ from gpufairy.core.share import PARTS
 @dataclass(frozen=True, slots=True)
 class Policy:
     half_life: timedelta = timedelta(days=7)  # a week: a burst before a deadline is forgiven within a month
-    depth: int = 1000  # sessions looked at in one pass: more would find little and take long
+    depth: int = 1000  # looks in one pass at what does not fit, shared out among the owners: more would find little and take long
     stop_grace: timedelta = timedelta(seconds=10)
     silent_after: timedelta = timedelta(seconds=60)  # no answer from a node for so long: its sessions are LOST, not dead
     keep_ended: timedelta = timedelta(days=30)  # logs and results of ended sessions
@@ -24,16 +25,12 @@ class Policy:
 class Cluster:
     nodes: tuple[Node, ...]
     holding: tuple[Session, ...] = ()  # those with a seat
-    waiting: Mapping[str, Sequence[Session]] = field(default_factory=dict)  # by owner, each in order of priority, then number
+    waiting: Mapping[str, Queue] = field(default_factory=dict)  # by owner
     usage: Mapping[str, Usage] = field(default_factory=dict)
     policy: Policy = Policy()
 
     def rooms(self) -> dict[str, Room]:
         return rooms(self.nodes, (session.seat for session in self.holding if session.seat is not None))
-
-    def all_waiting(self) -> Iterator[Session]:
-        for queue in self.waiting.values():
-            yield from queue
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,18 @@ from datetime import datetime
 
 from gpufairy.core.amounts import show_duration
 from gpufairy.core.cluster import Cluster
-from gpufairy.core.fit import Refusal, fit
+from gpufairy.core.fit import Refusal
 from gpufairy.core.forecast import forecast
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.plan import Plan, seat_for
+from gpufairy.core.queue import ready_at
 from gpufairy.core.room import Room
 from gpufairy.core.session import Seat, Session, Wanted
 from gpufairy.core.share import PARTS, Share, ShareKind
-from gpufairy.core.turn import in_order, ready_at
+from gpufairy.core.turn import in_order
 
 SMALLER = tuple(Share(ShareKind.FRACTION, PARTS // part) for part in (2, 4))  # what is offered to one who waits for whole GPUs
-FORECAST_DEPTH = 200  # sessions ahead: beyond that an estimate says nothing, and costs much
+FORECAST_DEPTH = 50  # sessions: beyond that an estimate says little, and each costs a walk through all that comes before
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Outlook:
 def outlook(cluster: Cluster, plan: Plan, now: datetime, most: int) -> Outlook:
     order = in_order(cluster, now, most)
     places = {session.id: place for place, session in enumerate(order, 1)}
-    return Outlook(cluster.rooms(), plan, order, places, forecast(cluster, order[:FORECAST_DEPTH], now), now)
+    rooms = cluster.rooms()
+    return Outlook(rooms, plan, order, places, forecast(rooms, cluster.holding, order[:FORECAST_DEPTH], now), now)
 
 
 def explain(session: Session, view: Outlook, waits_for: Sequence[str], now: datetime) -> Wait:
@@ -58,7 +60,7 @@ def explain(session: Session, view: Outlook, waits_for: Sequence[str], now: date
         return Wait(None, f"is tried again in {show_duration(ready_at(session) - now)}: {session.why}")
     place, start = view.places.get(session.id), view.starts.get(session.id)
     refusals = view.plan.refusals_of(session) or refusals_now(session, view, now)
-    return Wait(place, summary(place, refusals, view), refusals, start, forecast_why(place, start, view), advice(session, refusals, view))
+    return Wait(place, summary(place, refusals, view), refusals, start, forecast_why(place, start), advice(session, refusals, view, now))
 
 
 def why_now(session: Session, wait: Wait | None) -> str:
@@ -80,7 +82,7 @@ def summary(place: int | None, refusals: Sequence[Refusal], view: Outlook) -> st
     return reason if place == 1 else f"{reason}; {ahead} ahead of it"
 
 
-def forecast_why(place: int | None, start: datetime | None, view: Outlook) -> str:
+def forecast_why(place: int | None, start: datetime | None) -> str:
     if start is not None:
         return "if those ahead of it stay until their time is up"
     if place is None or place > FORECAST_DEPTH:
@@ -88,12 +90,12 @@ def forecast_why(place: int | None, start: datetime | None, view: Outlook) -> st
     return "not known: it waits for sessions without a time limit"
 
 
-def advice(session: Session, refusals: Sequence[Refusal], view: Outlook) -> str:
+def advice(session: Session, refusals: Sequence[Refusal], view: Outlook, now: datetime) -> str:
     """What would start at once instead, if anything would."""
     if not refusals or session.request.share.whole_gpus < 1:
         return "It starts by itself when room appears."
     for share in SMALLER:
         request = replace(session.request, share=share)
-        if any(isinstance(fit(request, room), Seat) for room in view.rooms.values()):
+        if isinstance(seat_for(request, view.rooms.values(), view.plan.promise, now), Seat):
             return f"It starts by itself when room appears. A request for --gpus {request.share} would fit now."
     return "It starts by itself when room appears."

@@ -1,4 +1,4 @@
-"""The life of a session: one table, and one function that reads it. `steps.step` is its only caller.
+"""The life of a session: one table, and one function that reads it, called by `steps.step` alone.
 
 Everything that may change a session's phase is in ALLOWED. To learn what the platform can do to
 a session, read the table; to teach it something new, add a row.
@@ -66,3 +66,8 @@ def phase_after(phase: Phase, what: Happening, session_id: str) -> Phase:
         return ALLOWED[phase, what]
     except KeyError:
         raise IllegalStep(f"session {session_id} is {phase}: {what} cannot happen to it") from None
+
+
+def state_word(phase: Phase) -> str:
+    """The word users see: QUEUED and PLACED are both PENDING."""
+    return "PENDING" if phase in (Phase.QUEUED, Phase.PLACED) else phase.name

@@ -8,6 +8,9 @@ from gpufairy.core.errors import BadInput
 
 SESSION_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 USER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
+# Beginnings of variables that sessions may not set. What we tell sessions, and what grants GPUs; LD_PRELOAD and its kin would run inside
+# our own first process of a session, and the last two are read by a /bin/sh that is bash: `noexec` would run nothing at all.
+RESERVED_ENV = ("FAIRY_", "CUDA_VISIBLE_DEVICES", "CUDA_MPS_", "NVIDIA_", "LD_", "SHELLOPTS", "BASHOPTS")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/:@+-]{0,254}")  # images, pools, teams, GPU kinds, token labels
 
 

@@ -6,29 +6,17 @@
 """
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from datetime import datetime
 
 from gpufairy.core.amounts import show_duration
 from gpufairy.core.cluster import Cluster, Totals
 from gpufairy.core.fit import Refusal, fit
 from gpufairy.core.promise import Promise, promise_for
+from gpufairy.core.queue import Shape, shape
 from gpufairy.core.rank import harm
 from gpufairy.core.room import Room
 from gpufairy.core.session import Request, Seat, Session
-from gpufairy.core.share import Share
 from gpufairy.core.turn import Line, charge_parts
-
-
-class Shape(NamedTuple):
-    """What of a request decides whether it fits: in one pass room only shrinks, so one answer serves all of a shape."""
-
-    share: Share
-    cpus_milli: int | None
-    memory_bytes: int | None
-    gpu_kind: str | None
-    pool: str | None
-    time_limit: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +42,22 @@ def plan(cluster: Cluster, now: datetime) -> Plan:
     placed: list[Placement] = []
     refusals: dict[Shape, tuple[Refusal, ...]] = {}
     promise: Promise | None = None
-    line = Line(cluster, now, passed_over=lambda waiting: shape(waiting.request) in refusals)
-    for looked_at, session in enumerate(line):
-        if looked_at >= cluster.policy.depth:
-            break
+    line = Line(cluster, now, refusals)
+    for session in line:
         seat = seat_for(session.request, rooms.values(), promise, now)
-        if isinstance(seat, Seat):
-            seat = replace(seat, charge_parts=charge_parts(seat, totals))
-            take(seat, rooms, promise, ends=now + session.request.time_limit if session.request.time_limit else None)
-            line.placed(session, seat.charge_parts)
-            placed.append(Placement(session, seat, f"waited {show_duration(now - session.submitted_at)}, goes to {seat.node}"))
+        if not isinstance(seat, Seat):
+            line.refused(session)
+            refusals[shape(session.request)] = seat
+            if promise is None:
+                promise = promise_for(session, rooms, [*cluster.holding, *(seated(p, now) for p in placed)], now)
             continue
-        line.refused(session)
-        refusals[shape(session.request)] = seat
-        if promise is None:
-            promise = promise_for(session, rooms, [*cluster.holding, *(seated(p, now) for p in placed)], now)
+        seat = replace(seat, charge_parts=charge_parts(seat, totals))
+        take(seat, session.request, rooms, promise, now)
+        line.placed(session, seat.charge_parts)
+        placed.append(Placement(session, seat, f"waited {show_duration(now - session.submitted_at)}, goes to {seat.node}"))
+        if len(placed) >= cluster.policy.depth:
+            break
     return Plan(tuple(placed), refusals, promise, now)
-
-
-def shape(request: Request) -> Shape:
-    return Shape(request.share, request.cpus_milli, request.memory_bytes, request.gpu_kind, request.pool, request.time_limit)
 
 
 def seat_for(request: Request, rooms: Iterable[Room], promise: Promise | None, now: datetime) -> Seat | tuple[Refusal, ...]:
@@ -90,17 +74,19 @@ def seat_for(request: Request, rooms: Iterable[Room], promise: Promise | None, n
 
 def fit_beside(request: Request, room: Room, promise: Promise | None, now: datetime) -> Seat | Refusal:
     """As fit, but what a promise needs at its time is not there for those who would still sit in it."""
-    if promise is None or promise.node != room.node.name or promise.done_before(now, request.time_limit):
-        return fit(request, room)
+    answer = fit(request, room)
+    if isinstance(answer, Refusal) or promise is None or promise.node != room.node.name or promise.lets_pass(request, now):
+        return answer
     answer = fit(request, room.shared_with(promise.spare))
-    if isinstance(answer, Refusal) and isinstance(fit(request, room), Seat):
-        return Refusal(room.node.name, f"{room.node.name} has room, kept for {promise.session.name}, which is next in line")
+    if isinstance(answer, Refusal):
+        # Not by name: whose session it is, and what they call it, is nobody else's business.
+        return Refusal(room.node.name, f"{room.node.name} has room, kept for the first in line")
     return answer
 
 
-def take(seat: Seat, rooms: Mapping[str, Room], promise: Promise | None, ends: datetime | None) -> None:
+def take(seat: Seat, request: Request, rooms: Mapping[str, Room], promise: Promise | None, now: datetime) -> None:
     rooms[seat.node].take(seat)
-    if promise is not None and promise.node == seat.node and not (promise.start and ends and ends <= promise.start):
+    if promise is not None and promise.node == seat.node and not promise.lets_pass(request, now):
         promise.spare.take(seat)
 
 

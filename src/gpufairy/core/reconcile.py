@@ -13,7 +13,6 @@ from gpufairy.core.session import Outcome, Session, Wanted
 from gpufairy.core.steps import Change, amend, change, end, event, requeue
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
 
-
 ADOPTED = "found by its labels, adopted"
 
 

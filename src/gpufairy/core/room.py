@@ -1,6 +1,6 @@
 """Room: what is free on a node, computed from what it has and the seats held there. A scratch value of one planning pass."""
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gpufairy.core.mig import has_media
 from gpufairy.core.node import Gpu, Node
@@ -27,6 +27,9 @@ class GpuRoom:
             self.media -= has_media(seat.profile)
         self.free_parts += seat.parts
 
+    def shared_with(self, other: "GpuRoom") -> "GpuRoom":
+        return GpuRoom(self.gpu, min(self.free_parts, other.free_parts), (*self.cut, *other.cut), max(self.media, other.media))
+
 
 @dataclass(slots=True)
 class Room:
@@ -40,32 +43,39 @@ class Room:
         return cls(node, node.cpus_milli, node.memory_bytes, [GpuRoom(gpu, PARTS) for gpu in node.gpus])
 
     def copy(self) -> "Room":
-        return replace(self, gpus=[replace(gpu) for gpu in self.gpus])
+        gpus = [GpuRoom(gpu.gpu, gpu.free_parts, gpu.cut, gpu.media) for gpu in self.gpus]
+        return Room(self.node, self.cpus_milli, self.memory_bytes, gpus)
 
     def take(self, seat: Seat) -> None:
         self.cpus_milli -= seat.cpus_milli
         self.memory_bytes -= seat.memory_bytes
-        for gpu in seat.gpus:
-            self._gpu(gpu, GpuRoom.take)
+        for part in seat.gpus:
+            if (place := self.place_of(part)) is not None:
+                self.gpus[place].take(part)
 
     def give_back(self, seat: Seat) -> None:
         self.cpus_milli += seat.cpus_milli
         self.memory_bytes += seat.memory_bytes
-        for gpu in seat.gpus:
-            self._gpu(gpu, GpuRoom.give_back)
+        for part in seat.gpus:
+            if (place := self.place_of(part)) is not None:
+                self.gpus[place].give_back(part)
 
-    def _gpu(self, seat: GpuSeat, deed: Callable[[GpuRoom, GpuSeat], None]) -> None:
-        # A seat may name a GPU that is no longer there (pulled, or re-simulated): it then takes nothing here.
-        for gpu in self.gpus:
-            if gpu.gpu.uuid == seat.uuid:
-                deed(gpu, seat)
+    def shrink_to(self, other: "Room", seat: Seat) -> None:
+        """Takes from here what is not free there, where it was before somebody came to sit in `seat`."""
+        self.cpus_milli, self.memory_bytes = min(self.cpus_milli, other.cpus_milli), min(self.memory_bytes, other.memory_bytes)
+        for part in seat.gpus:
+            if (place := self.place_of(part)) is not None:
+                self.gpus[place] = self.gpus[place].shared_with(other.gpus[place])
+
+    def place_of(self, seat: GpuSeat) -> int | None:
+        """Where that GPU is in the list. None: it is no longer there (pulled, or re-simulated), and the seat takes nothing here."""
+        if seat.index < len(self.gpus) and self.gpus[seat.index].gpu.uuid == seat.uuid:  # as nodes list them: saves the search
+            return seat.index
+        return next((place for place, gpu in enumerate(self.gpus) if gpu.gpu.uuid == seat.uuid), None)
 
     def shared_with(self, other: "Room") -> "Room":
         """What is free both here and there: the room of a seat that must do no harm to either."""
-        gpus = [
-            GpuRoom(mine.gpu, min(mine.free_parts, theirs.free_parts), (*mine.cut, *theirs.cut), max(mine.media, theirs.media))
-            for mine, theirs in zip(self.gpus, other.gpus, strict=True)
-        ]
+        gpus = [mine.shared_with(theirs) for mine, theirs in zip(self.gpus, other.gpus, strict=True)]
         return Room(self.node, min(self.cpus_milli, other.cpus_milli), min(self.memory_bytes, other.memory_bytes), gpus)
 
 

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from gpufairy.core.lifecycle import HOLDS_GPUS, Phase
+from gpufairy.core.lifecycle import HOLDS_GPUS, Phase, state_word
 from gpufairy.core.share import NO_GPU, Share
 
 
@@ -113,8 +113,7 @@ class Session:
 
     @property
     def state(self) -> str:
-        """The word users see: QUEUED and PLACED are both PENDING."""
-        return "PENDING" if self.phase in (Phase.QUEUED, Phase.PLACED) else self.phase.name
+        return state_word(self.phase)
 
     @property
     def expected_end(self) -> datetime | None:

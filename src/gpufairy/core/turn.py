@@ -6,16 +6,19 @@ A seat is charged for the scarcest thing it takes: half of a cluster's CPUs are 
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Container, Iterable, Iterator
+from datetime import datetime
+from itertools import islice
 
 from gpufairy.core.cluster import Cluster, Totals
+from gpufairy.core.fit import fit
 from gpufairy.core.ledger import faded, faded_hold
-from gpufairy.core.session import Seat, Session
+from gpufairy.core.queue import Shape, shape
+from gpufairy.core.room import Room
+from gpufairy.core.session import Request, Seat, Session
 from gpufairy.core.share import PARTS
 
-LONGEST_WAIT_S = 300  # between two tries of a session that an engine refused or that failed and may try again
-SKIPS = 200  # sessions of one owner passed over in one look for the next: bounds a pass over a very long queue
+LEAST_LOOKS = 10  # at an owner's shapes that do not fit, in one pass, however many owners wait: nobody is passed over unseen
 
 
 def charge_parts(seat: Seat, totals: Totals) -> int:
@@ -40,73 +43,57 @@ def standings(cluster: Cluster, now: datetime) -> dict[str, float]:
     return had
 
 
-def ready_at(session: Session) -> datetime:
-    """A session that was refused or failed before waits a little longer each time."""
-    tries = session.refusals + session.attempt - 1
-    if tries <= 0:
-        return session.submitted_at
-    return session.since + timedelta(seconds=min(2.0 ** (tries - 1), LONGEST_WAIT_S))
-
-
 class Line:
     """The waiting, in the order of their turns. Tell it who was placed: that changes whose turn is next.
 
-    A refusal sends the owner to the back of their priority's round, so that one owner's long queue
-    of sessions that do not fit hides nobody else's from a pass.
+    Tell it who was refused, too: an owner is looked at only so often in one pass, so that one owner's long queue
+    of sessions that do not fit takes nobody else's looks. A seat uses none up: there, room is the bound.
     """
 
-    def __init__(self, cluster: Cluster, now: datetime, passed_over: Callable[[Session], bool] = lambda session: False) -> None:
-        self._queues = cluster.waiting
+    def __init__(self, cluster: Cluster, now: datetime, shapes_refused: Container[Shape] = ()) -> None:
         self._had = standings(cluster, now)
-        self._next = dict.fromkeys(cluster.waiting, 0)
-        self._rounds = dict.fromkeys(cluster.waiting, 0)
-        self._passed_over = passed_over
-        self._now = now
-        self._heap: list[tuple[int, int, float, int, str]] = []
+        self._looks = dict.fromkeys(cluster.waiting, max(LEAST_LOOKS, cluster.policy.depth // max(1, len(cluster.waiting))))
+        self._walks = {owner: queue.in_turn(now, shapes_refused) for owner, queue in cluster.waiting.items()}
+        self._shapes_refused = shapes_refused
+        self._heap: list[tuple[int, float, int, str, Session, Shape]] = []  # the next of every owner
         for owner in cluster.waiting:
             self._line_up(owner)
 
     def __iter__(self) -> Iterator[Session]:
         while self._heap:
-            owner = heapq.heappop(self._heap)[-1]
-            session = self._queues[owner][self._next[owner]]
-            self._next[owner] += 1
-            yield session
+            *_, owner, session, asked = heapq.heappop(self._heap)
+            if asked not in self._shapes_refused:  # since it lined up, another owner's of its shape may have been
+                yield session
             self._line_up(owner)
 
     def placed(self, session: Session, charge: int) -> None:
         self._had[session.owner] = self._had.get(session.owner, 0.0) + charge / PARTS
 
     def refused(self, session: Session) -> None:
-        self._rounds[session.owner] += 1
+        self._looks[session.owner] -= 1
 
     def _line_up(self, owner: str) -> None:
-        queue, at = self._queues[owner], self._next[owner]
-        last = min(len(queue), at + SKIPS)
-        while at < last and (ready_at(queue[at]) > self._now or self._passed_over(queue[at])):
-            at += 1
-        self._next[owner] = at
-        if at < last:
-            head = queue[at]
-            heapq.heappush(self._heap, (-head.priority, self._rounds[owner], self._had.get(owner, 0.0), head.number, owner))
+        upcoming = next(self._walks[owner], None) if self._looks[owner] > 0 else None
+        if upcoming is not None:
+            session, asked = upcoming
+            heapq.heappush(self._heap, (-session.priority, self._had.get(owner, 0.0), session.number, owner, session, asked))
 
 
 def in_order(cluster: Cluster, now: datetime, most: int) -> list[Session]:
-    """The first `most` of the line, as if each were given a GPU's worth in its turn: for places and forecasts."""
+    """The first `most` of the line, as if each were given what it asks for in its turn: for places and forecasts."""
     line, order = Line(cluster, now), []
-    for session in line:
+    empty, totals = [Room.empty(node) for node in cluster.nodes], Totals.of(cluster.nodes)
+    charges: dict[tuple[object, ...], int] = {}  # by all of a shape but its time
+    for session in islice(line, most):
         order.append(session)
-        if len(order) >= most:
-            break
-        line.placed(session, session.request.share.parts or PARTS)
+        asked = shape(session.request)[:-1]
+        if asked not in charges:
+            charges[asked] = likely_charge(session.request, empty, totals)
+        line.placed(session, charges[asked])
     return order
 
 
-def sorted_queue(sessions: Sequence[Session]) -> list[Session]:
-    return sorted(sessions, key=queue_key)
-
-
-def queue_key(session: Session) -> tuple[int, int]:
-    return -session.priority, session.number
-
-
+def likely_charge(request: Request, empty: Iterable[Room], totals: Totals) -> int:
+    """What it would be charged for the first seat that an empty cluster has for it; a GPU's worth if there is none."""
+    seats = (answer for room in empty if isinstance(answer := fit(request, room), Seat))
+    return max((charge_parts(seat, totals) for seat in islice(seats, 1)), default=PARTS)

@@ -157,12 +157,13 @@ class FakeEngine:
             why=container.why, started_at=container.started_at, session=container.session,
         )  # fmt: skip
 
-    async def logs(self, workload: WorkloadId, follow: bool, last_bytes: int | None = None) -> AsyncIterator[bytes]:
-        known = self.containers.running.get(workload)
-        offset = 0 if last_bytes is None or known is None else max(0, len(known.log) - last_bytes)
+    async def logs(self, workload: WorkloadId, follow: bool, from_bytes: int = 0) -> AsyncIterator[bytes]:
+        offset = from_bytes
         while True:
             container = self.containers.running.get(workload)
             changed = container.changed if container is not None else None
+            if container is not None and offset > len(container.log):
+                offset = 0
             if container is not None and len(container.log) > offset:
                 yield bytes(container.log[offset:])
                 offset = len(container.log)
@@ -172,6 +173,10 @@ class FakeEngine:
                 await changed.wait()
             else:
                 await asyncio.sleep(0.02)  # not launched yet: there is nothing to wait on
+
+    async def log_size(self, workload: WorkloadId) -> int:
+        container = self.containers.running.get(workload)
+        return 0 if container is None else len(container.log)
 
     async def results(self, workload: WorkloadId) -> AsyncIterator[bytes]:
         container = self.containers.running.get(workload)

@@ -25,7 +25,7 @@ def open_log(path: Path) -> int:
 
 
 def cut_log(path: Path, cap_bytes: int) -> bool:
-    """Cut the middle out if the file takes more room than the cap. Whether it was cut."""
+    """Cut the middle out if the file takes more room than the cap. Whether something was cut: at times there is nothing to take."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
@@ -34,23 +34,25 @@ def cut_log(path: Path, cap_bytes: int) -> bool:
         return False
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _cut_open(descriptor, os.fstat(descriptor).st_size, cap_bytes)
+        return _cut_open(descriptor, os.fstat(descriptor).st_size, cap_bytes)
     finally:
         os.close(descriptor)
-    return True
 
 
-def _cut_open(descriptor: int, size: int, cap_bytes: int) -> None:
+def _cut_open(descriptor: int, size: int, cap_bytes: int) -> bool:
     head = min(HEAD_BYTES, cap_bytes // 4)
     begin = -(-head // BLOCK) * BLOCK
     end = (size - cap_bytes // 2) // BLOCK * BLOCK
     if end <= begin:
-        return
+        return False
+    before = os.fstat(descriptor).st_blocks
     if _punched(descriptor, begin, end - begin):
-        return
+        # A hole on top of a hole frees nothing: what is over the cap then is what is kept, or room the file system lent ahead.
+        return os.fstat(descriptor).st_blocks < before
     # No holes on this file system. Copying the tail forward would race with the writer, so all of it goes.
     os.ftruncate(descriptor, 0)
     os.write(descriptor, notice(size, cap_bytes))
+    return True
 
 
 def _punched(descriptor: int, offset: int, length: int) -> bool:
@@ -63,15 +65,14 @@ def notice(missing_bytes: int, cap_bytes: int) -> bytes:
 
 
 async def read_log(
-    path: Path, cap_bytes: int, *, follow: bool, over: Callable[[], bool], last_bytes: int | None = None
+    path: Path, cap_bytes: int, *, follow: bool, over: Callable[[], bool], from_bytes: int = 0
 ) -> AsyncIterator[bytes]:
-    """All of it, or its end; then, when following, what is added until `over()`. One that is not there yet: nothing, or it waits."""
+    """What stands from there on; then, when following, what is added until `over()`. One that is not there yet: nothing, or it waits."""
     descriptor = await _when_there(path, wait=follow)
     if descriptor is None:
         return
     try:
-        offset = 0 if last_bytes is None else max(0, os.fstat(descriptor).st_size - last_bytes)
-        pause_s = FIRST_POLL_S
+        offset, pause_s = from_bytes, FIRST_POLL_S
         while True:
             # Asked before the last read: what was written before it ended is then surely read.
             last = not follow or over()
@@ -98,6 +99,14 @@ async def _when_there(path: Path, *, wait: bool) -> int | None:
         await asyncio.sleep(LONGEST_POLL_S)
 
 
+def log_size(path: Path) -> int:
+    """With what was cut out of its middle; 0 if there is none."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_size
+    except FileNotFoundError:
+        return 0
+
+
 def next_chunk(descriptor: int, offset: int, cap_bytes: int) -> tuple[bytes, int] | None:
     """The next bytes and the offset after them; a hole comes as one line that says so. None: nothing more for now."""
     size = os.fstat(descriptor).st_size
@@ -107,7 +116,8 @@ def next_chunk(descriptor: int, offset: int, cap_bytes: int) -> tuple[bytes, int
         return None
     data = _data_from(descriptor, offset, size)
     if data > offset:
-        return notice(data - offset, cap_bytes), data
+        # Never longer than what is missing: who counts what they were sent and comes back with that must not skip anything.
+        return notice(data - offset, cap_bytes)[: data - offset], data
     hole = os.lseek(descriptor, offset, os.SEEK_HOLE)
     chunk = os.pread(descriptor, min(CHUNK_BYTES, hole - offset), offset)
     return (chunk, offset + len(chunk)) if chunk else None

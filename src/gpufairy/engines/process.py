@@ -22,7 +22,7 @@ from gpufairy.core.workload import Workload, WorkloadId, workload_id
 from gpufairy.engines.archive import tar_stream
 from gpufairy.engines.contract import Address, Command, Credentials
 from gpufairy.engines.cpu_pins import pick_cpus
-from gpufairy.engines.joblog import cut_log, open_log, read_log
+from gpufairy.engines.joblog import cut_log, log_size, open_log, read_log
 from gpufairy.engines.proc import pids_by_sid
 from gpufairy.engines.process_env import Surroundings, allowed, left_out, session_environment
 from gpufairy.engines.run_folder import Places, forget_old, mark_stopped, read_url, remove_half_removed, remove_run, take_claim, write_label
@@ -38,10 +38,7 @@ log = logging.getLogger(__name__)
 
 class ProcessEngine:
     name = "process"
-    isolation = (
-        "None: sessions are plain processes of one system user on this machine, can see and end each other, and one that detaches"
-        " itself (setsid) is not followed. Seats of at least one CPU are pinned to that many; memory and GPUs are only accounted."
-    )
+    isolation = "None: sessions are processes of one system user, and can see and end each other. Memory and GPUs are only accounted."
     ignores = frozenset({"image", "mounts"})
 
     def __init__(
@@ -188,10 +185,13 @@ class ProcessEngine:
         kept = {*self._runs.live, *self._runs.launching}
         return await asyncio.to_thread(forget_old, self._places, before_s, kept)
 
-    def logs(self, workload: WorkloadId, follow: bool, last_bytes: int | None = None) -> AsyncIterator[bytes]:
+    def logs(self, workload: WorkloadId, follow: bool, from_bytes: int = 0) -> AsyncIterator[bytes]:
         name = str(workload)
         log, over = self._places.log(name), lambda: not self._runs.alive(name)
-        return read_log(log, self._log_cap_bytes, follow=follow, over=over, last_bytes=last_bytes)
+        return read_log(log, self._log_cap_bytes, follow=follow, over=over, from_bytes=from_bytes)
+
+    async def log_size(self, workload: WorkloadId) -> int:
+        return log_size(self._places.log(str(workload)))
 
     def results(self, workload: WorkloadId) -> AsyncIterator[bytes]:
         return tar_stream(self._places.all_results, self._places.results(str(workload)).name)

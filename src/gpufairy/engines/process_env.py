@@ -4,13 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpufairy.core.names import RESERVED_ENV
 from gpufairy.core.session import GpuSeat, Session
 from gpufairy.core.share import show_parts
 
 PASSED_ON = ("LANG", "LC_ALL", "TZ")  # of the server's own environment, with PATH
-OURS = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
-OUR_PREFIXES = ("FAIRY_", "LD_")  # LD_PRELOAD and its kin would run inside the shim, before the claim
-BREAKS_THE_SHIM = frozenset({"SHELLOPTS", "BASHOPTS"})  # read by a /bin/sh that is bash: `noexec` would run nothing at all
 FALLBACK_PATH = "/usr/local/bin:/usr/bin:/bin"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -64,4 +62,4 @@ def left_out(env: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def may_set(name: str) -> bool:
-    return bool(_NAME.fullmatch(name)) and name not in OURS | BREAKS_THE_SHIM and not name.startswith(OUR_PREFIXES)
+    return bool(_NAME.fullmatch(name)) and not name.startswith(RESERVED_ENV)

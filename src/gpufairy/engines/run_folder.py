@@ -22,6 +22,7 @@ from gpufairy.engines.proc import parse_stat
 VOID = b"void\n"
 PRIVATE = 0o600
 LARGEST_LABEL = 8 * 2**20  # bytes: more than a command line can be
+COULD_NOT_RUN = {126: "its work folder or its command could not be entered", 127: "its command was not found"}
 SIGNAL_NAMES = {number.value: number.name for number in signal.Signals}
 
 
@@ -185,6 +186,8 @@ def why_over(run: Path, claim: Claim | NoClaim, boot: str) -> str:
         return "ended by the engine, which was told to stop it"
     if isinstance(claim, NoClaim):
         return "it never began: its first process died before it could write its claim (is the disk full?)"
+    if code in COULD_NOT_RUN:
+        return f"exit code {code}: {COULD_NOT_RUN[code]}; its log says more"
     if code is not None:
         return f"exit code {code}: ended by {SIGNAL_NAMES[code - 128]}" if code - 128 in SIGNAL_NAMES else ""
     if (run / "exit").exists():

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from gpufairy.api.app import make_app
 from gpufairy.api.context import Context
 from gpufairy.api.problems import status_and_title
+from gpufairy.client.machine import this_machine
 from gpufairy.control.admit import admit
 from gpufairy.control.clock import SteadyClock
 from gpufairy.control.converge import converge
@@ -31,6 +32,7 @@ from gpufairy.core.node import Node
 from gpufairy.core.session import Session
 from gpufairy.engines.contract import Credentials
 from gpufairy.engines.process import ProcessEngine
+from gpufairy.main.http import GuardedHttp
 from gpufairy.store.store import Store
 from gpufairy.web import routes as pages
 from gpufairy.web.context import PageContext
@@ -39,6 +41,7 @@ from gpufairy.wire.config import Config
 log = logging.getLogger("gpufairy.serve")
 
 PASS_SECRET = "pass_secret"  # in the store's meta table: signs the tokens that sessions are given
+IDLE_S = 15  # of a connection between two requests: strangers hold none for longer
 DRAIN_S = 3  # how long open requests may take to end when the server is asked to leave
 
 
@@ -79,7 +82,7 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         # And before anything is placed: what runs holds its GPUs, even if the store does not know of it yet.
         await converge(house)
         readings = Meter(house, engine.pids_of_all).readings
-        yield Context(house, SignInLinks(house.clock), setup.url, make_loops(house), setup.config.presets, readings)
+        yield Context(house, SignInLinks(house.clock), setup.url, make_loops(house), setup.config.presets, readings, this_machine())
 
 
 def credentials(secret: bytes, url: str, session: Session) -> Credentials:
@@ -143,8 +146,8 @@ async def serve(setup: Setup, on_ready: Callable[[Context], Awaitable[None]]) ->
     async with opened(setup) as context:
         app = with_pages(make_app(context), setup, context)
         settings = uvicorn.Config(
-            app, http="httptools", ws="none", log_config=None, access_log=False, server_header=False, lifespan="off",
-            timeout_graceful_shutdown=DRAIN_S, timeout_keep_alive=75, h11_max_incomplete_event_size=65536,
+            app, http=GuardedHttp, ws="none", log_config=None, access_log=False, server_header=False, lifespan="off",
+            timeout_graceful_shutdown=DRAIN_S, timeout_keep_alive=IDLE_S,
         )  # fmt: skip
         web = Web(settings)
         leave = partial(setattr, web, "should_exit", True)

@@ -39,6 +39,7 @@ def _up(
     background: Annotated[bool, typer.Option("-d", "--detach", help="Return when it serves.")] = False,
 ) -> None:
     """Start the server here: queue, API, sessions. In the foreground, unless -d."""
+    keep_announcement_private()
     if background:
         in_background()
         return
@@ -53,6 +54,8 @@ def _up(
     host = listen_on or settings.server.listen
     listener = listen(host, settings.server.port if port is None else port)
     url = settings.server.url or f"http://{reachable(host)}:{listener.getsockname()[1]}"
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     called = os.environ.get("FAIRY_COMMAND", "fairy")
     setup = Setup(folder, listener, url, node, settings, write_fairy_command(folder), admin_name(), called)
@@ -60,6 +63,12 @@ def _up(
 
 
 up = one_command(_up, "fairy up")
+
+
+def keep_announcement_private() -> None:
+    """Before anything is started: a session that inherited this end would keep `fairy up -d` waiting for as long as it runs."""
+    if ANNOUNCE in os.environ:
+        os.set_inheritable(int(os.environ[ANNOUNCE]), False)
 
 
 async def ready(setup: Setup, context: Context) -> None:

@@ -146,7 +146,10 @@ async def log_tail(house: House, session: Session) -> LogTail:
     """The end of what its last attempts printed, one after the other."""
     chunks: list[bytes] = []
     for attempt in range(max(1, session.attempt - LAST_ATTEMPTS + 1), session.attempt + 1):
-        chunks += [chunk async for chunk in house.engine.logs(WorkloadId(session.id, attempt), follow=False, last_bytes=LOG_BYTES + 1)]
+        workload = WorkloadId(session.id, attempt)
+        # One byte more than is shown tells that something stands before it.
+        begin = max(0, await house.engine.log_size(workload) - LOG_BYTES - 1)
+        chunks += [chunk async for chunk in house.engine.logs(workload, follow=False, from_bytes=begin)]
     return tail_of(b"".join(chunks))
 
 

@@ -22,7 +22,14 @@ def read(model: type[Model], sent: Any, where: str) -> Model:
     try:
         return model.model_validate(sent)
     except ValidationError as error:
-        raise BadInput(f"{where}: {sentence(model, error)}", f"Fields that are known: {', '.join(model.model_fields)}.") from None
+        raise BadInput(f"{where}: {sentence(model, error)}", advice(model, error)) from None
+
+
+def advice(model: type[BaseModel], error: ValidationError) -> str:
+    fault = error.errors(include_url=False, include_context=False)[0]
+    if fault["type"] in ("extra_forbidden", "missing"):
+        return f"Fields that are known: {', '.join(fields_at(model, [str(part) for part in fault['loc'][:-1]]))}."
+    return "Mend that field; docs/manual.md and /docs show what each one takes."
 
 
 def sentence(model: type[BaseModel], error: ValidationError) -> str:

@@ -6,17 +6,19 @@ from pydantic import Field
 
 from gpufairy.core.amounts import parse_cpus, parse_duration, parse_size, shown
 from gpufairy.core.errors import BadInput
-from gpufairy.core.names import label, session_name
+from gpufairy.core.names import RESERVED_ENV, label, session_name
 from gpufairy.core.session import Request, SessionKind
 from gpufairy.core.share import ONE_GPU, Share, parse_share
 from gpufairy.wire.read import Strict
 
 MOST_COPIES = 1000
+MOST_STOPS = 10_000
 MOST_RETRIES = 100
 LONGEST_TEXT = 4096
+LEAST_MEMORY = 2**20  # less is a number without its unit
+MOST_WORDS = 10_000
 LONGEST_COMMAND = 128 * 1024  # bytes in all: what Linux takes as one argument
 MOST_ENV = 256
-RESERVED_ENV = ("FAIRY_", "LD_", "NVIDIA_", "CUDA_VISIBLE_DEVICES", "CUDA_MPS_")
 
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 Amount = Text | int | float
@@ -30,7 +32,7 @@ class SubmitBody(Strict):
     cpus: Amount | None = None
     memory: Amount | None = None
     image: Text | None = None
-    command: Annotated[str, Field(max_length=LONGEST_COMMAND)] | Annotated[list[str], Field(max_length=4096)] | None = None
+    command: str | list[str] | None = None
     time: Amount | None = None
     env: Annotated[dict[Text, str | int | float | bool], Field(max_length=MOST_ENV)] | None = None
     mounts: Annotated[list[Text], Field(max_length=64)] | None = None
@@ -47,6 +49,11 @@ class SubmitBody(Strict):
     def filled_from(self, preset: "SubmitBody") -> "SubmitBody":
         """What the user left open, as the preset has it."""
         return SubmitBody.model_validate({**preset.model_dump(exclude_none=True), **self.model_dump(exclude_none=True)})
+
+
+class StopBody(Strict):
+    names: Annotated[list[Text], Field(max_length=MOST_STOPS)] = []  # noqa: RUF012 - frozen with the model
+    all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ def understood(body: SubmitBody, has_gpus: bool) -> Submission:
         share=read_share(body.gpus, has_gpus),
         command=command,
         cpus_milli=None if body.cpus is None else parse_cpus(str(body.cpus)),
-        memory_bytes=None if body.memory is None else parse_size(str(body.memory), "memory"),
+        memory_bytes=None if body.memory is None else read_memory(str(body.memory)),
         gpu_kind=None if body.gpu_kind is None else label(body.gpu_kind, "gpu_kind"),
         pool=None if body.pool is None else label(body.pool, "pool"),
         image=None if body.image is None else label(body.image, "image"),
@@ -115,9 +122,18 @@ def read_command(command: str | list[str] | None) -> tuple[str, ...]:
     words = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
     if not words or not words[0]:
         raise BadInput("command: found an empty one", "Write what to run, such as [python, train.py].")
+    if len(words) > MOST_WORDS:
+        raise BadInput(f"command: {len(words):,} words, at most {MOST_WORDS:,}", "Put it into a script and run that.")
     if sum(len(word.encode(errors="surrogatepass")) + 1 for word in words) > LONGEST_COMMAND:
         raise BadInput(f"command: longer than {LONGEST_COMMAND // 1024} KiB", "Put it into a script and run that.")
     return tuple(no_nul(word, "command") for word in words)
+
+
+def read_memory(text: str) -> int:
+    size = parse_size(text, "memory")
+    if size < LEAST_MEMORY:
+        raise BadInput(f"memory: {shown(text)} is less than 1 MiB", "Write a number and a unit, such as 512MiB, 16GiB or 16G.")
+    return size
 
 
 def read_env(env: dict[str, str | int | float | bool]) -> tuple[tuple[str, str], ...]:
