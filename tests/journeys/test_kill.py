@@ -12,6 +12,8 @@ from bench.server import LiveServer
 from gpufairy.client.errors import Problem, ServerNotReached
 from waits import until
 
+pytestmark = pytest.mark.slow  # servers of their own
+
 KILLS = 20
 RUNNING, QUEUED = 200, 500
 SERVING_LIMIT_S = 5.0

@@ -8,8 +8,11 @@ import sys
 import pytest
 from bench.server import LiveServer
 
+from gpufairy.client.local_server import find_running
 from raw_http import ask
 from waits import until, wait_for_state
+
+pytestmark = pytest.mark.slow  # servers of their own
 
 
 @pytest.mark.system
@@ -170,3 +173,28 @@ def test_bad_settings_are_told_by_name_with_the_nearest_right_one(tmp_path, sett
     done = tool.fairy("up", "--data", str(tool.data), "--port", "0", "--config", str(tool.folder / "fairy.toml"))
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_two_servers_keep_their_sign_ins_and_each_is_stopped_by_its_data(tmp_path):
+    tool = LiveServer(tmp_path / "fairy")
+    for name in ("one", "two"):
+        assert tool.fairy("up", "-d", "--data", str(tmp_path / name), "--port", "0").returncode == 0
+    urls = [find_running({}, tmp_path / name).url for name in ("one", "two")]
+    for url in urls:
+        assert tool.fairy("--server", url, "whoami").returncode == 0
+    assert urls[0] in tool.fairy("down", "--data", str(tmp_path / "one")).stdout
+    assert tool.fairy("whoami").returncode == 0
+    assert urls[1] in tool.fairy("down").stdout
+
+
+def test_many_are_stopped_at_once_and_none_starts_in_anothers_place(tmp_path):
+    with LiveServer(tmp_path / "fairy", "", ("--simulate", "1xA100-40GB")) as server:
+        client = server.client()
+        client.submit({"name": "many", "gpus": "1", "command": ["sleep", "600"]}, count=50)
+        wait_for_state(client, "many-1", "RUNNING")
+        done = server.fairy("stop", "--all")
+        assert done.returncode == 0
+        until(lambda: not list(client.sessions()), "all to end")
+        assert [s["name"] for s in client.sessions(ended=True) if s["started_at"]] == ["many-1"]
+        missing = server.fairy("stop", "nobody")
+        assert (missing.returncode, "has no session 'nobody'" in missing.stderr) == (4, True)

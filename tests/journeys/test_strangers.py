@@ -13,6 +13,8 @@ import uvicorn
 from gpufairy.main.http import GuardedHttp, Limits
 from waits import wait_for_state
 
+pytestmark = pytest.mark.slow  # servers of their own
+
 ENDS_S = 20  # a test that waits in vain fails then
 
 

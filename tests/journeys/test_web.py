@@ -9,6 +9,8 @@ from gpufairy.web.sign_in import signed_in
 from raw_http import ask
 from waits import until, wait_for_state
 
+pytestmark = pytest.mark.slow  # servers of their own
+
 NASTY = "<script>alert(1)</script>"
 POLICY_HEADER = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 FOR_ANYBODY = ("/", "/sessions/nothing", "/signin?code=wrong", "/signin")

@@ -8,7 +8,6 @@ import contextlib
 import logging
 import os
 import resource
-import signal
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -165,9 +164,7 @@ class ProcessEngine:
         elif grace <= timedelta(0):
             live.kill()
         else:
-            live.signal(signal.SIGTERM, beside=signal.SIGHUP)
-            if live.kill_timer is None:
-                live.kill_timer = asyncio.get_running_loop().call_later(grace.total_seconds(), live.kill)
+            live.ask_to_leave(grace.total_seconds())
 
     async def clear(self, workload: WorkloadId) -> None:
         name = str(workload)

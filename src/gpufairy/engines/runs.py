@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ from gpufairy.engines.streams import DescriptorStream
 
 SOON_S = 0.02  # when a look right after a change may have come too early
 LONGEST_SOON_S = 1.0
+YOUNG_S, AGAIN_S = 2.0, 0.5  # the shim may not have come to its command yet; by then it has
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +44,7 @@ class Live:
     seen: Workload | None = None  # once its claim is read: never changes while it lives
     kill_timer: asyncio.TimerHandle | None = None
     beside: list[DescriptorStream] = field(default_factory=list)
+    watched_since_s: float = field(default_factory=time.monotonic)
     left_sids: set[int] = field(default_factory=set)  # of commands run beside it that ended and may have left something running
 
     @property
@@ -52,6 +55,15 @@ class Live:
         self.watched.signal_group(number)
         for stream in self.beside:
             stream.signal_group(beside)
+
+    def ask_to_leave(self, grace_s: float) -> None:
+        """SIGTERM, then SIGKILL. A shell that is just forking its command loses a signal, so one that has only begun is asked twice."""
+        loop = asyncio.get_running_loop()
+        self.signal(signal.SIGTERM, beside=signal.SIGHUP)
+        if self.kill_timer is None:
+            self.kill_timer = loop.call_later(grace_s, self.kill)
+            if time.monotonic() - self.watched_since_s < YOUNG_S:
+                loop.call_later(min(AGAIN_S, grace_s), self.signal, signal.SIGTERM, signal.SIGHUP)
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL, signal.SIGKILL)
