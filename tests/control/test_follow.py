@@ -96,7 +96,7 @@ async def test_a_followed_log_goes_on_over_a_silence_and_ends_with_the_session(s
     session = await scene.submit()
     await scene.rest()
     (workload,) = scene.containers.alive()
-    chunks = while_allowed(all_logs(scene.house, session.id, True), lambda: True)
+    chunks = while_allowed(all_logs(scene.house, session.id, True), lambda: True, scene.house.bells.leaving)
     first = asyncio.ensure_future(anext(chunks))
     assert await asyncio.wait([first], timeout=0.1) == (set(), {first})
     scene.containers.write(workload, b"said\n")
@@ -117,7 +117,7 @@ async def test_a_stream_ends_with_its_readers_rights_and_so_does_what_it_reads(m
         finally:
             closed.append(True)
 
-    stream = while_allowed(silent(), lambda: rights[0])
+    stream = while_allowed(silent(), lambda: rights[0], asyncio.Event())
     assert await anext(stream) == b"first"
     rights[0] = False
     assert await whole(stream) == b""
@@ -130,4 +130,4 @@ async def test_what_comes_after_the_rights_are_gone_is_not_passed_on():
             yield b"more"
 
     rights = iter([True, True, False])
-    assert await whole(while_allowed(busy(), lambda: next(rights))) == b"moremore"
+    assert await whole(while_allowed(busy(), lambda: next(rights), asyncio.Event())) == b"moremore"

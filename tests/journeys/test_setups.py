@@ -4,6 +4,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from bench.server import LiveServer
@@ -173,6 +174,22 @@ def test_bad_settings_are_told_by_name_with_the_nearest_right_one(tmp_path, sett
     done = tool.fairy("up", "--data", str(tool.data), "--port", "0", "--config", str(tool.folder / "fairy.toml"))
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_a_server_that_leaves_ends_its_streams_first_and_quietly(tmp_path):
+    live = LiveServer(tmp_path / "fairy")
+    with live as server:
+        client = server.client()
+        client.submit({"name": "talker", "gpus": "0", "command": ["sh", "-c", "echo hello; sleep 600"]})
+        wait_for_state(client, "talker", "RUNNING")
+        streams = [server.client().events(follow=True, after="0"), server.client().logs("talker", follow=True)]
+        for stream in streams:
+            next(stream)
+        began = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began < 2
+        assert "Traceback" not in server.log
+        server.start()
 
 
 def test_two_servers_keep_their_sign_ins_and_each_is_stopped_by_its_data(tmp_path):

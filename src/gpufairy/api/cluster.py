@@ -89,7 +89,7 @@ def routes(context: Context) -> APIRouter:
         if follow:
             start = event_number(last_event_id) if last_event_id is not None else after
             begin = start if start is not None else await house.store.events.last_number()
-            stream = while_allowed(event_stream(house, owner, begin), still_allowed(house.registry, request))
+            stream = while_allowed(event_stream(house, owner, begin), still_allowed(house.registry, request), house.bells.leaving)
             return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
         found = await house.store.events.page(owner=owner, after=after or 0, limit=limit, newest=after is None)
         more = str(found[-1].number) if len(found) == limit and after is not None else None

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from typing import Any
 
 from gpufairy.api.shapes import event_shape
 from gpufairy.control.bell import rung
@@ -19,23 +20,25 @@ LOOK_S = 2.0  # whoever is shut out is gone within 5 s, however busy the server
 STARTED = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING, Phase.LOST)
 
 
-async def while_allowed(chunks: AsyncIterator[bytes], allowed: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Ends when its reader may no longer read: a token revoked or expired, a user shut out, rights taken away."""
-    async with aclosing(ticking(chunks, LOOK_S)) as ticked:
+async def while_allowed(chunks: AsyncIterator[bytes], allowed: Callable[[], bool], leaving: asyncio.Event) -> AsyncIterator[bytes]:
+    """Ends when its reader may no longer read (a token revoked or expired, a user shut out, rights taken away), or the server leaves."""
+    async with aclosing(ticking(chunks, LOOK_S, leaving)) as ticked:
         async for chunk in ticked:
-            if not allowed():
+            if leaving.is_set() or not allowed():
                 return
             if chunk:
                 yield chunk
 
 
-async def ticking(chunks: AsyncIterator[bytes], every_s: float) -> AsyncGenerator[bytes, None]:
-    """What comes, and an empty chunk whenever nothing came for so long."""
+async def ticking(chunks: AsyncIterator[bytes], every_s: float, hurry: asyncio.Event) -> AsyncGenerator[bytes, None]:
+    """What comes, and an empty chunk whenever nothing came for so long, or `hurry` is set."""
     coming: asyncio.Future[bytes | None] | None = None
+    hurried = asyncio.ensure_future(hurry.wait())
     try:
         while True:
             coming = coming or asyncio.ensure_future(anext(chunks, None))
-            await asyncio.wait([coming], timeout=every_s)
+            awaited: list[asyncio.Future[Any]] = [coming] if hurried.done() else [coming, hurried]
+            await asyncio.wait(awaited, timeout=every_s, return_when=asyncio.FIRST_COMPLETED)
             if not coming.done():
                 yield b""
                 continue
@@ -44,6 +47,7 @@ async def ticking(chunks: AsyncIterator[bytes], every_s: float) -> AsyncGenerato
                 return
             yield chunk
     finally:
+        hurried.cancel()
         if coming is not None:
             coming.cancel()
             await asyncio.wait([coming])
@@ -88,7 +92,7 @@ async def is_under_way(house: House, workload: WorkloadId, bell: asyncio.Event) 
 
 async def live_log(house: House, workload: WorkloadId, from_bytes: int) -> AsyncIterator[bytes]:
     """As it grows. The engine waits for a log that is not there yet; one whose launch was refused leaves none, and must not keep us."""
-    async with aclosing(ticking(house.engine.logs(workload, True, from_bytes), LOOK_S)) as chunks:
+    async with aclosing(ticking(house.engine.logs(workload, True, from_bytes), LOOK_S, house.bells.leaving)) as chunks:
         async for chunk in chunks:
             if chunk:
                 yield chunk

@@ -94,7 +94,7 @@ def routes(context: Context) -> APIRouter:
         """What it printed, all attempts one after the other. With `follow` the answer goes on until it has ended."""
         session = await find_session(house, caller_of(request), name)
         log = all_logs(house, session.id, follow, from_bytes)
-        chunks = while_allowed(log, still_allowed(house.registry, request)) if follow else log
+        chunks = while_allowed(log, still_allowed(house.registry, request), house.bells.leaving) if follow else log
         return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
 
     @router.get("/sessions/{name}/results")

@@ -1,4 +1,4 @@
-"""Staying with a session to its end: why it waits, then its output, over server restarts, without loss or repeats."""
+"""Staying with a session to its end: why it waits, then its output, over server restarts, without loss."""
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +25,9 @@ class Follower:
     fairy: Fairy
     sink: Callable[[bytes], int]
     line: StatusLine
-    seen_bytes: int = field(default=0, init=False)  # of the log, which is that of all attempts in turn
+    # Of the log, which is that of all attempts in turn. Where its middle was cut out we were sent fewer bytes than that counts for:
+    # coming back then repeats something, and never skips.
+    seen_bytes: int = field(default=0, init=False)
 
     def to_end(self, session: Record) -> Record:
         wait_s = FIRST_WAIT_S

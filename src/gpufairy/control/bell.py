@@ -8,12 +8,18 @@ from contextlib import contextmanager
 class Bells:
     def __init__(self) -> None:
         self.admit, self.place, self.converge, self.expire = (asyncio.Event() for _ in range(4))
+        self.leaving = asyncio.Event()  # the server is about to end: streams and long polls end first
         self._listeners: dict[str | None, set[asyncio.Event]] = defaultdict(set)
 
     def sessions_changed(self, session_ids: Iterable[str]) -> None:
         for listened in (*session_ids, None):
             for bell in self._listeners.get(listened, ()):
                 bell.set()
+
+    def leave(self) -> None:
+        self.leaving.set()
+        for bell in [bell for bells in self._listeners.values() for bell in bells]:
+            bell.set()
 
     @contextmanager
     def listen(self, session_id: str | None) -> Iterator[asyncio.Event]:

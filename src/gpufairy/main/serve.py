@@ -150,7 +150,11 @@ async def serve(setup: Setup, on_ready: Callable[[Context], Awaitable[None]]) ->
             timeout_graceful_shutdown=DRAIN_S, timeout_keep_alive=IDLE_S,
         )  # fmt: skip
         web = Web(settings)
-        leave = partial(setattr, web, "should_exit", True)
+
+        def leave() -> None:
+            context.house.bells.leave()
+            web.should_exit = True
+
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, leave)
         async with running(context.loops, leave):
