@@ -171,6 +171,12 @@ async def test_a_session_stopped_while_its_launch_waits_never_starts(tmp_path):
         assert scene.containers.alive() == []
 
 
+async def test_names_made_up_at_the_same_time_are_never_the_same(tmp_path):
+    async with a_house(tmp_path) as scene:
+        made = await asyncio.gather(*(scene.submit(gpus="0") for _ in range(300)))
+        assert len({session.name for session in made}) == 300
+
+
 async def test_a_loop_that_fails_for_hours_goes_on():
     async def turn():
         raise ValueError("the disk is full")

@@ -87,11 +87,16 @@ async def names_for(house: House, user: User, submission: Submission) -> list[st
 
 async def new_names(house: House, user: User, count: int | None) -> list[str]:
     """Made up; not one that an earlier session of theirs had, since its log and results are found by it."""
+
+    def taken(stem: str) -> bool:
+        return any(house.book.is_taken(user.name, name) for name in copies(stem, count))
+
     for _ in range(NEW_NAMES_TRIED):
-        stem = made_up(secrets.randbelow(1 << 30), lambda name: any(house.book.is_taken(user.name, n) for n in copies(name, count)))
-        if await house.store.sessions.named(user.name, copies(stem, count)[0]) is None:
-            break
-    return copies(stem, count)
+        stem = made_up(secrets.randbelow(1 << 30), taken)
+        used_before = await house.store.sessions.named(user.name, copies(stem, count)[0]) is not None
+        if not used_before and not taken(stem):  # asked again: somebody may have been given it meanwhile
+            return copies(stem, count)
+    return copies(made_up(secrets.randbelow(1 << 30), taken), count)
 
 
 def idempotency(user: User, body: SubmitBody, key: str | None) -> IdempotencyKey | None:
