@@ -6,6 +6,8 @@ from gpufairy.core.lifecycle import Phase
 from gpufairy.core.queue import Queue
 from gpufairy.core.session import Session, Wanted
 
+NAMES_REMEMBERED = 20_000  # of ended sessions, so that no made-up name comes twice soon
+
 
 class Book:
     def __init__(self) -> None:
@@ -16,6 +18,7 @@ class Book:
         self.active: dict[str, Session] = {}  # all that an engine may have to do with
         self._may_line_up: set[str] = set()
         self._reserved: set[tuple[str, str]] = set()
+        self._ended_names: dict[tuple[str, str], None] = {}  # oldest first
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -31,6 +34,15 @@ class Book:
 
     def is_taken(self, owner: str, name: str) -> bool:
         return (owner, name) in self._names or (owner, name) in self._reserved
+
+    def was_used(self, owner: str, name: str) -> bool:
+        """Taken, or the name of a session that has ended of late."""
+        return self.is_taken(owner, name) or (owner, name) in self._ended_names
+
+    def remember_name(self, session: Session) -> None:
+        self._ended_names[session.owner, session.name] = None
+        if len(self._ended_names) > NAMES_REMEMBERED:
+            del self._ended_names[next(iter(self._ended_names))]
 
     @contextmanager
     def reserved(self, owner: str, names: Iterable[str]) -> Iterator[None]:
@@ -52,6 +64,7 @@ class Book:
         """The session as it is now; an ended one leaves the book."""
         self._take_out(session.id)
         if session.phase is Phase.ENDED:
+            self.remember_name(session)
             return
         self._sessions[session.id] = session
         self._names[session.owner, session.name] = session.id

@@ -18,7 +18,6 @@ from gpufairy.store.sessions import IdempotencyKey
 from gpufairy.wire.submit import Submission, SubmitBody, understood
 
 LONGEST_KEY = 200
-NEW_NAMES_TRIED = 4  # then an earlier session's name is used again: there are more sessions than names
 
 
 async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mapping[str, SubmitBody], key: str | None) -> list[Session]:
@@ -30,7 +29,7 @@ async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mappin
     check_rights(caller, submission)
     request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
     check_ever_fits(request, house.nodes)
-    names, now = await names_for(house, user, submission), house.clock()
+    names, now = names_for(house, user, submission), house.clock()
     sessions = [
         Session(
             id=secrets.token_hex(10), name=name, owner=user.name, team=submission.team or user.team, kind=submission.kind,
@@ -75,9 +74,9 @@ def copies(stem: str, count: int | None) -> list[str]:
     return [stem] if count is None else [f"{stem}-{number}" for number in range(1, count + 1)]
 
 
-async def names_for(house: House, user: User, submission: Submission) -> list[str]:
+def names_for(house: House, user: User, submission: Submission) -> list[str]:
     is_taken = partial(house.book.is_taken, user.name)
-    names = copies(submission.name, submission.count) if submission.name else await new_names(house, user, submission.count)
+    names = copies(submission.name, submission.count) if submission.name else new_names(house, user, submission.count)
     session_name(names[-1])
     taken = [name for name in names if is_taken(name)]
     if taken:
@@ -85,18 +84,10 @@ async def names_for(house: House, user: User, submission: Submission) -> list[st
     return names
 
 
-async def new_names(house: House, user: User, count: int | None) -> list[str]:
-    """Made up; not one that an earlier session of theirs had, since its log and results are found by it."""
-
-    def taken(stem: str) -> bool:
-        return any(house.book.is_taken(user.name, name) for name in copies(stem, count))
-
-    for _ in range(NEW_NAMES_TRIED):
-        stem = made_up(secrets.randbelow(1 << 30), taken)
-        used_before = await house.store.sessions.named(user.name, copies(stem, count)[0]) is not None
-        if not used_before and not taken(stem):  # asked again: somebody may have been given it meanwhile
-            return copies(stem, count)
-    return copies(made_up(secrets.randbelow(1 << 30), taken), count)
+def new_names(house: House, user: User, count: int | None) -> list[str]:
+    """Made up; not one that a session of theirs had of late, since its log and results are found by it."""
+    chance = secrets.randbelow(1 << 30)
+    return copies(made_up(chance, lambda stem: any(house.book.was_used(user.name, name) for name in copies(stem, count))), count)
 
 
 def idempotency(user: User, body: SubmitBody, key: str | None) -> IdempotencyKey | None:

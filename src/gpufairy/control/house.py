@@ -21,6 +21,7 @@ from gpufairy.store.sessions import IdempotencyKey
 from gpufairy.store.store import Store
 
 PLACES_COUNTED = 2000  # how far down the line places are counted: beyond, nobody cares for the exact figure
+NAMES_READ = 2000  # of ended sessions at the start: made-up names avoid them
 OUTLOOK_AGE_S = 1.0  # a picture of the line this old is still told to people
 
 
@@ -41,6 +42,8 @@ class House:
         """Reads what the store knows. Nothing runs or ends by this."""
         await self.registry.load()
         self._usage = await self.store.sessions.usage()
+        for ended in reversed(await self.store.sessions.page(owner=None, states=[Phase.ENDED], name=None, limit=NAMES_READ, after=None)):
+            self.book.remember_name(ended)
         for session in await self.store.sessions.live():
             self.book.put(session)
         await self.look_at_nodes()

@@ -26,7 +26,7 @@ from gpufairy.engines.proc import pids_by_sid
 from gpufairy.engines.process_env import Surroundings, allowed, left_out, session_environment
 from gpufairy.engines.run_folder import Places, forget_old, mark_stopped, read_url, remove_half_removed, remove_run, take_claim, write_label
 from gpufairy.engines.runs import Runs
-from gpufairy.engines.shim import WAIT_FOR_EVER, beside_argv, pinned, shim_argv, spawn
+from gpufairy.engines.shim import WAIT_FOR_EVER, beside_argv, pin, shim_argv, spawn
 from gpufairy.engines.streams import DescriptorStream, open_stream
 
 LOG_CAP_BYTES = 64 * 2**20
@@ -58,6 +58,7 @@ class ProcessEngine:
         self._cpus = os.sched_getaffinity(0)
         self._most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # what sessions get: the server's own is raised
         self._null = -1
+        self._have_homes: set[str] = set()
         self._hands = ThreadPoolExecutor(4, thread_name_prefix="process-engine")
         self._rounds: asyncio.Task[None] | None = None
 
@@ -102,7 +103,7 @@ class ProcessEngine:
         cpus = self._cpus_for(session)
         self._runs.launching[name] = cpus or frozenset()
         try:
-            # On a thread of its own: the files and the spawn take a millisecond or two, and pinning moves the thread from CPU to CPU.
+            # On a thread of its own: the files and the spawn take a millisecond or two.
             pid = await asyncio.get_running_loop().run_in_executor(self._hands, self._launched, session, name, cpus)
         finally:
             del self._runs.launching[name]
@@ -130,16 +131,20 @@ class ProcessEngine:
 
     def _spawned(self, session: Session, name: str, cpus: frozenset[int] | None, url: str) -> int:
         home, results, request = self._places.home(session.owner), self._places.results(name), session.request
-        for folder in (home, results):
-            folder.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # of a launch that was made void
+            os.mkdir(results, 0o700)
+        if session.owner not in self._have_homes:
+            home.mkdir(mode=0o700, exist_ok=True)
+            self._have_homes.add(session.owner)
         env = session_environment(session, self._surroundings(session, name, url))
         argv = shim_argv(self._places.run(name), work_folder(session, home), self._most_files, request.command or WAIT_FOR_EVER)
         descriptor = open_log(self._places.log(name))
         try:
             if dropped := left_out(request.env):
                 os.write(descriptor, f"fairy: not passed on, since sessions may not set them: {', '.join(dropped)}\n".encode())
-            with pinned(cpus):
-                return spawn(argv, env, stdin=self._null, stdout=descriptor, stderr=descriptor)
+            pid = spawn(argv, env, stdin=self._null, stdout=descriptor, stderr=descriptor)
+            pin(pid, cpus)
+            return pid
         finally:
             os.close(descriptor)
 
@@ -204,8 +209,8 @@ class ProcessEngine:
             env.setdefault("TERM", "xterm-256color")
         argv = beside_argv(work_folder(session, self._places.home(session.owner)), self._most_files, command.argv)
         try:
-            with pinned(live.cpus or None):
-                stream = open_stream(argv, env, command, lambda ended: self._runs.beside_gone(live, ended))
+            stream = open_stream(argv, env, command, lambda ended: self._runs.beside_gone(live, ended))
+            pin(stream.pid, live.cpus)
         except (OSError, ValueError) as error:
             raise EngineRefused(f"{command.argv[0]} could not be started in session {session.name}: {error}") from error
         live.beside.append(stream)

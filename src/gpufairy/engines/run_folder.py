@@ -2,6 +2,7 @@
 
 run/ID.ATTEMPT/ holds session.json (the label), token, claim, exit, stopped; logs/, results/ and home/ outlive it.
 """
+import contextlib
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from gpufairy.engines.proc import parse_stat
 
 VOID = b"void\n"
 PRIVATE = 0o600
+FILES = ("session.json", "token", "claim", "exit", "stopped")  # all that a run folder may hold
 LARGEST_LABEL = 8 * 2**20  # bytes: more than a command line can be
 COULD_NOT_RUN = {126: "its work folder or its command could not be entered", 127: "its command was not found"}
 SIGNAL_NAMES = {number.value: number.name for number in signal.Signals}
@@ -99,9 +101,13 @@ def read_url(run: Path) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
+    rest = memoryview(text.encode())
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode())
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    finally:
+        os.close(descriptor)
 
 
 def read_claim(run: Path) -> Claim | NoClaim:
@@ -142,7 +148,13 @@ def remove_run(run: Path) -> None:
     except OSError:  # one of the same name was left half removed
         shutil.rmtree(away, ignore_errors=True)
         run.rename(away)
-    shutil.rmtree(away, ignore_errors=True)
+    for name in FILES:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(away / name)
+    try:
+        os.rmdir(away)
+    except OSError:  # something that is not ours lies in it
+        shutil.rmtree(away, ignore_errors=True)
 
 
 def remove_half_removed(runs: Path) -> None:

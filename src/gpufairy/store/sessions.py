@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import Connection, Select, bindparam, case, select
 
 from gpufairy.core.ledger import Usage, hold_ended
 from gpufairy.core.lifecycle import HOLDS_GPUS, Phase
@@ -69,7 +69,7 @@ class Sessions:
     async def named(self, owner: str, name: str) -> Session | None:
         """The live one of that name, else the newest."""
         asked = {"wanted_owner": owner, "wanted_name": name}
-        found = await self._sessions(LIVE_OF_NAME, asked) or await self._sessions(NEWEST_OF_NAME, asked)
+        found = await self._sessions(OF_THAT_NAME, asked)
         return found[0] if found else None
 
     async def page(
@@ -146,5 +146,5 @@ BY_ID = select(table).where(table.c.id == bindparam("wanted_id"))
 AMONG_ENDED = select(table).where(AMONG, table.c.phase == Phase.ENDED.value)
 LIVE_ONES = select(table).where(LIVE).order_by(table.c.number)
 OF_NAME = (table.c.owner == bindparam("wanted_owner")) & (table.c.name == bindparam("wanted_name"))
-LIVE_OF_NAME = select(table).where(OF_NAME, LIVE)
-NEWEST_OF_NAME = select(table).where(OF_NAME).order_by(table.c.number.desc()).limit(1)
+LIVE_FIRST = case((LIVE, 0), else_=1)
+OF_THAT_NAME = select(table).where(OF_NAME).order_by(LIVE_FIRST, table.c.number.desc()).limit(1)
