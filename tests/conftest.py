@@ -2,6 +2,7 @@
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import uuid
@@ -10,6 +11,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+# Started in the background of a script, pytest ignores Ctrl-C, and so would every command that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SERVERS = Path("/usr/lib/postgresql")  # where Debian and Ubuntu put them
 

@@ -259,3 +259,16 @@ async def test_a_command_too_long_for_the_machine_is_refused_and_leaves_nothing(
     with pytest.raises(EngineRefused, match="could not start"):
         await engine.launch(a_session("echo", "x" * 10_000_000))
     assert await engine.list_mine() == []
+
+
+async def test_a_session_can_be_interrupted_even_if_its_server_ignores_that(engine: ProcessEngine):
+    """As one does that a script started in its background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        session = a_session("sleep", "1000")
+        await engine.launch(session)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    pid = (await until_running(engine, session)).pid
+    ignored = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn"))
+    assert not int(ignored.split()[1], 16) & (1 << (signal.SIGINT - 1))

@@ -51,8 +51,9 @@ shift 2
 exec "$@"
 """
 
-# Python ignores these two, and what it ignores its children would ignore too.
-SET_BACK = (signal.SIGPIPE, signal.SIGXFSZ)
+# What we ignore our children would ignore too, and a shell cannot trap: Python ignores the first two, a server started in the
+# background of a script the next two, one started by nohup the last.
+SET_BACK = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 
 def shim_argv(run: Path, work: str, most_files: int, command: tuple[str, ...]) -> list[str]:
