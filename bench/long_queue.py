@@ -4,6 +4,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -38,7 +39,7 @@ def measure() -> Report:
             waiting = server.client().queue()["waiting"]
             end_the_hogs(server)
             server.stop()
-        with sqlite3.connect(server.data / "fairy.db") as database:
+        with closing(sqlite3.connect(server.data / "fairy.db")) as database:
             rows = database.execute("select count(*) from sessions where phase = 'queued'").fetchone()[0]
     assert waiting >= QUEUED, waiting
     plans = planning_passes()

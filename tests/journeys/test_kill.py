@@ -4,6 +4,7 @@ import random
 import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_twenty_kills_under_load_lose_nothing_and_double_nothing(tmp_path):
         assert slowest_s < SERVING_LIMIT_S
         free_and_held_are_all(client, RUNNING)
         print(f"\n{KILLS} kills, {len(shorts)} short sessions, {len(submitter.acknowledged)} of them submitted meanwhile; slowest restart {slowest_s:.2f} s")
-    with sqlite3.connect(live.data / "fairy.db") as database:
+    with closing(sqlite3.connect(live.data / "fairy.db")) as database:
         assert database.execute("pragma integrity_check").fetchone() == ("ok",)
 
 

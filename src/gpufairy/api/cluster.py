@@ -11,6 +11,7 @@ from gpufairy.api.follow import event_stream, while_allowed
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, moment, node_shape
 from gpufairy.control.find import may_see, may_see_of, wait_of
+from gpufairy.control.house import House
 from gpufairy.core.errors import BadInput, NoSuchThing
 from gpufairy.core.holders import holders_by_gpu
 from gpufairy.core.names import nearest
@@ -19,7 +20,14 @@ from gpufairy.wire.read import read
 
 
 def routes(context: Context) -> APIRouter:
-    house, router = context.house, APIRouter(prefix=API, tags=["cluster"])
+    router = APIRouter(prefix=API, tags=["cluster"])
+    add_nodes(router, context)
+    add_queue_and_events(router, context.house)
+    return router
+
+
+def add_nodes(router: APIRouter, context: Context) -> None:
+    house = context.house
 
     async def node_shapes(request: Request) -> list[dict[str, Any]]:
         readings, cluster, caller = await context.gpu_readings(), house.cluster(), caller_of(request)
@@ -56,6 +64,8 @@ def routes(context: Context) -> APIRouter:
         house.bells.place.set()
         return JSONResponse(next(node for node in await node_shapes(request) if node["name"] == name))
 
+
+def add_queue_and_events(router: APIRouter, house: House) -> None:
     @router.get("/queue")
     async def queue(request: Request, limit: int = Query(100, ge=1, le=1000)) -> dict[str, Any]:
         """The line, first in turn first. Others' places are shown, their sessions' names are not."""
@@ -94,8 +104,6 @@ def routes(context: Context) -> APIRouter:
         found = await house.store.events.page(owner=owner, after=after or 0, limit=limit, newest=after is None)
         more = str(found[-1].number) if len(found) == limit and after is not None else None
         return JSONResponse({"items": [event_shape(event) for event in found], "next": more})
-
-    return router
 
 
 def event_number(text: str) -> int:

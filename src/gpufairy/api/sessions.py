@@ -12,6 +12,7 @@ from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, session_shape, wait_shape
 from gpufairy.control.door import ask_to_stop, notes_on, submit
 from gpufairy.control.find import find_session, wait_of
+from gpufairy.control.house import House
 from gpufairy.core.errors import BadInput, NotAllowed
 from gpufairy.core.explain import Wait
 from gpufairy.core.lifecycle import Phase
@@ -27,10 +28,19 @@ LIVE = tuple(phase for phase in Phase if phase is not Phase.ENDED)
 
 
 def routes(context: Context) -> APIRouter:
-    house, router = context.house, APIRouter(prefix=API, tags=["sessions"])
+    router = APIRouter(prefix=API, tags=["sessions"])
+    add_submit_and_list(router, context)
+    add_show_and_stop(router, context.house)
+    add_what_it_left(router, context.house)
+    return router
 
-    def shape(session: Session) -> dict[str, Any]:
-        return session_shape(session, wait_of(house, session))
+
+def shape(house: House, session: Session) -> dict[str, Any]:
+    return session_shape(session, wait_of(house, session))
+
+
+def add_submit_and_list(router: APIRouter, context: Context) -> None:
+    house = context.house
 
     @router.post("/sessions", status_code=201)
     async def submit_session(request: Request, idempotency_key: str | None = Header(None)) -> JSONResponse:
@@ -61,8 +71,10 @@ def routes(context: Context) -> APIRouter:
         phases = phases_named(state) if state is not None else None if all else LIVE
         found = await house.store.sessions.page(owner=whose, states=phases, name=name, limit=limit + 1, after=cursor(after))
         page = [house.book.get(session.id) or session for session in found[:limit]]
-        return {"items": [shape(session) for session in page], "next": str(page[-1].number) if len(found) > limit else None}
+        return {"items": [shape(house, session) for session in page], "next": str(page[-1].number) if len(found) > limit else None}
 
+
+def add_show_and_stop(router: APIRouter, house: House) -> None:
     @router.get("/sessions/{name}")
     async def show_session(
         request: Request,
@@ -74,7 +86,7 @@ def routes(context: Context) -> APIRouter:
         session = await find_session(house, caller_of(request), name)
         if wait and session.revision == unlike and session.phase is not Phase.ENDED:
             session = await changed(house, session, wait)
-        return shape(session)
+        return shape(house, session)
 
     @router.delete("/sessions/{name}", status_code=202)
     async def stop_session(request: Request, name: str) -> JSONResponse:
@@ -82,8 +94,10 @@ def routes(context: Context) -> APIRouter:
         caller = caller_of(request)
         session = await find_session(house, caller, name)
         (asked,) = await ask_to_stop(house, [session], caller.user.name, f"stopped by {caller.user.name}")
-        return JSONResponse(shape(asked), 202)
+        return JSONResponse(shape(house, asked), 202)
 
+
+def add_what_it_left(router: APIRouter, house: House) -> None:
     @router.get("/sessions/{name}/logs")
     async def session_log(
         request: Request,
@@ -124,8 +138,6 @@ def routes(context: Context) -> APIRouter:
         """Why it waits: its place, what each node says, when it may start, what would help."""
         session = await find_session(house, caller_of(request), name)
         return wait_shape(session, wait_of(house, session) or Wait(None, session.why), house.book.waiting())
-
-    return router
 
 
 def phases_named(state: str) -> tuple[Phase, ...]:
