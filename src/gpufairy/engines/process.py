@@ -26,7 +26,7 @@ from gpufairy.engines.proc import pids_by_sid
 from gpufairy.engines.process_env import Surroundings, allowed, left_out, session_environment
 from gpufairy.engines.run_folder import Places, forget_old, mark_stopped, read_url, remove_half_removed, remove_run, take_claim, write_label
 from gpufairy.engines.runs import Runs
-from gpufairy.engines.shim import WAIT_FOR_EVER, beside_argv, pin, shim_argv, spawn
+from gpufairy.engines.shim import WAIT_FOR_EVER, beside_argv, pinned, shim_argv, spawn
 from gpufairy.engines.streams import DescriptorStream, open_stream
 
 LOG_CAP_BYTES = 64 * 2**20
@@ -142,9 +142,8 @@ class ProcessEngine:
         try:
             if dropped := left_out(request.env):
                 os.write(descriptor, f"fairy: not passed on, since sessions may not set them: {', '.join(dropped)}\n".encode())
-            pid = spawn(argv, env, stdin=self._null, stdout=descriptor, stderr=descriptor)
-            pin(pid, cpus)
-            return pid
+            with pinned(cpus):
+                return spawn(argv, env, stdin=self._null, stdout=descriptor, stderr=descriptor)
         finally:
             os.close(descriptor)
 
@@ -209,8 +208,8 @@ class ProcessEngine:
             env.setdefault("TERM", "xterm-256color")
         argv = beside_argv(work_folder(session, self._places.home(session.owner)), self._most_files, command.argv)
         try:
-            stream = open_stream(argv, env, command, lambda ended: self._runs.beside_gone(live, ended))
-            pin(stream.pid, live.cpus)
+            with pinned(live.cpus):
+                stream = open_stream(argv, env, command, lambda ended: self._runs.beside_gone(live, ended))
         except (OSError, ValueError) as error:
             raise EngineRefused(f"{command.argv[0]} could not be started in session {session.name}: {error}") from error
         live.beside.append(stream)

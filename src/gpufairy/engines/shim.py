@@ -5,7 +5,7 @@ Nothing from outside is ever spliced into its text: folders and the command are 
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 SHELL = "/bin/sh"
@@ -76,12 +76,22 @@ def spawn(argv: list[str], env: Mapping[str, str], *, stdin: int | str, stdout: 
     return os.posix_spawn(SHELL, argv, dict(env), file_actions=actions, setsid=True, setsigmask=(), setsigdef=SET_BACK)
 
 
-def pin(pid: int, cpus: frozenset[int] | None) -> None:
-    """Right after the spawn: the shim reads three files before it forks the command, which inherits this.
-
-    Not by moving our own thread before the spawn: it would wait for a busy CPU with the interpreter's lock in its hand.
-    """
-    if not cpus:
+@contextlib.contextmanager
+def pinned(cpus: frozenset[int] | None) -> Iterator[None]:
+    """Run this thread, and so what it spawns, on these CPUs. Set before the spawn: set after, a command was seen to be forked first."""
+    before = os.sched_getaffinity(0) if cpus else set()
+    if not cpus or not _moved_to(cpus):
+        yield
         return
-    with contextlib.suppress(OSError):  # a sandbox may forbid it, a CPU may be offline: the session then runs where it likes
-        os.sched_setaffinity(pid, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _moved_to(cpus: frozenset[int]) -> bool:
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError:  # a sandbox may forbid it, a CPU may be offline: the session then runs where it likes
+        return False
+    return True
