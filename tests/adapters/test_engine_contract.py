@@ -1,13 +1,16 @@
 """What every engine must do, said only through the contract. A new engine joins by an entry in ENGINES."""
 import asyncio
 import io
+import os
 import tarfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from docker_scene import scene
 from engine_waits import (
     PATIENCE_S,
     read_to_end,
@@ -22,9 +25,10 @@ from engine_waits import (
 
 from builders import a_gpu_seat, a_node, a_seat, a_session
 from gpufairy.core.errors import EngineRefused
+from gpufairy.core.session import Session
 from gpufairy.core.share import PARTS
 from gpufairy.core.workload import WorkloadId, workload_id
-from gpufairy.engines.contract import Address, Command, Credentials, Engine
+from gpufairy.engines.contract import Command, Credentials, Engine
 from gpufairy.engines.fake import FakeContainers, FakeEngine
 from gpufairy.engines.process import ProcessEngine
 
@@ -42,11 +46,16 @@ def process(folder: Path) -> Maker:
 
 
 ENGINES = {"fake": fake, "process": process}
+DAEMONS = ("docker", "podman")  # the docker engine, on each
 
 
-@pytest.fixture(params=ENGINES)
-def make_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Maker:
-    return ENGINES[request.param](tmp_path)
+@pytest.fixture(params=[*ENGINES, *(pytest.param(name, marks=pytest.mark.system) for name in DAEMONS)])
+def make_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Maker]:
+    if request.param in ENGINES:
+        yield ENGINES[request.param](tmp_path)
+        return
+    with scene(request.getfixturevalue(f"{request.param}_daemon"), request.getfixturevalue("docker_tools")) as here:
+        yield here.engine
 
 
 @pytest.fixture
@@ -123,7 +132,6 @@ async def test_stopping_at_once_ends_it(engine: Engine):
 async def test_stopping_and_clearing_what_is_not_there_is_fine(engine: Engine):
     await engine.stop(WorkloadId("nobody", 1), SOON)
     await engine.clear(WorkloadId("nobody", 1))
-    assert await engine.address(WorkloadId("nobody", 1), 80) is None
 
 
 async def test_stopping_one_leaves_the_others_alone(engine: Engine):
@@ -282,11 +290,59 @@ async def test_nothing_can_be_opened_in_what_does_not_run(engine: Engine):
         await engine.open(WorkloadId("nobody", 1), Command(("true",)))
 
 
-async def test_a_running_workload_has_an_address(engine: Engine):
+async def test_a_server_in_the_session_is_reached_and_answers(engine: Engine):
     session = a_session()
     await engine.launch(session)
     await until_running(engine, session)
-    assert await engine.address(workload_id(session), 8888) == Address("127.0.0.1", 8888)
+    async with echo_server(engine, session) as port:
+        with await engine.connect(workload_id(session), port) as connected:
+            connected.sendall(b"hello")
+            assert await asyncio.wait_for(asyncio.to_thread(connected.recv, 100), PATIENCE_S) == b"hello"
+
+
+@pytest.mark.parametrize("where", [1, 0, 65536, -1, "/no/such/socket", "/etc/passwd", ""])
+async def test_where_nobody_listens_is_refused(engine: Engine, where: int | str):
+    session = a_session()
+    await engine.launch(session)
+    await until_running(engine, session)
+    with pytest.raises(EngineRefused):
+        await engine.connect(workload_id(session), where)
+
+
+async def test_what_does_not_run_has_no_door_and_no_ports(engine: Engine):
+    with pytest.raises(EngineRefused):
+        await engine.door(WorkloadId("nobody", 1))
+    with pytest.raises(EngineRefused):
+        await engine.connect(WorkloadId("nobody", 1), 80)
+
+
+@asynccontextmanager
+async def echo_server(engine: Engine, session: Session) -> AsyncIterator[int]:
+    """In the session; the fake engine runs nothing, so there it is ours."""
+    if isinstance(engine, FakeEngine):
+        async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+            yield server.sockets[0].getsockname()[1]
+        return
+    stream = await engine.open(workload_id(session), Command(("python3", "-u", "-c", ECHO_SERVER)))
+    try:
+        yield int(await asyncio.wait_for(asyncio.to_thread(os.read, stream.stdout, 100), PATIENCE_S))
+    finally:
+        await stream.close()
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(await reader.read(100))
+    await writer.drain()
+    writer.close()
+
+
+ECHO_SERVER = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1])
+connected = server.accept()[0]
+connected.sendall(connected.recv(100))
+"""
 
 
 async def test_the_request_may_not_widen_what_gpus_it_sees(engine: Engine):

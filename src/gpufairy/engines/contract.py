@@ -2,11 +2,14 @@
 
 Engines keep no state of their own: what runs is read back from labels, so a restarted server adopts it.
 """
+import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Protocol
 
+from gpufairy.core.image import Image
 from gpufairy.core.node import Node
 from gpufairy.core.session import Session
 from gpufairy.core.workload import Workload, WorkloadId
@@ -31,14 +34,31 @@ class Stream(Protocol):
     stderr: int
 
     def resize(self, columns: int, rows: int) -> None: ...
+    def signal(self, number: int) -> None: ...  # to the command's process group; one that is over hears nothing
     async def wait(self) -> int: ...
     async def close(self) -> None: ...
 
 
+class DoorKind(StrEnum):
+    PORTER = "porter"  # the workload's first process takes descriptors over a socket, and its children have the workload's own limits
+    PROCESS = "process"  # a child of whoever opens it
+
+
 @dataclass(frozen=True, slots=True)
-class Address:
-    host: str
-    port: int
+class Door:
+    """How a process of this machine comes into a running workload by itself: the SSH gateway must not pass its bytes through the server.
+
+    It travels as JSON and holds no secret.
+    """
+
+    kind: DoorKind
+    workdir: str
+    shell: str
+    env: tuple[tuple[str, str], ...] = ()  # all of it for a process; for a porter, which has its own, what is added to that
+    pid: int = 0  # porter: the workload's first process as this machine counts it
+    birth_ticks: int = 0  # and when it was born, so that a number given to somebody else since is not taken for it
+    most_files: int = 1024  # process alone, with the next
+    cpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +69,26 @@ class Credentials:
     token: str
 
 
+class ImageShelf(Protocol):
+    """The images of a machine, where the engine has such."""
+
+    async def images(self) -> list[Image]: ...
+    async def image(self, name: str) -> Image | None: ...  # None: not on this machine
+    def pull(self, name: str) -> AsyncIterator[str]: ...  # how far it is, in words; EngineRefused if it cannot be had
+    async def remove(self, name: str) -> None: ...  # absent: fine. EngineRefused: something runs from it
+    async def run_once(self, name: str, argv: tuple[str, ...]) -> bytes: ...  # what it prints, in a container without network or folders
+    async def commit(self, workload: WorkloadId, name: str) -> Image: ...  # without the home, mounts, or anything of ours in it
+
+
 class Engine(Protocol):
-    name: str
-    isolation: str  # one sentence for users: what holds sessions apart here
-    ignores: frozenset[str]  # fields of Request that this engine cannot honour; said at submit
+    @property
+    def name(self) -> str: ...
+    @property
+    def isolation(self) -> str: ...  # one sentence for users: what holds sessions apart here
+    @property
+    def ignores(self) -> frozenset[str]: ...  # fields of Request that this engine cannot honour; said at submit
+    @property
+    def shelf(self) -> ImageShelf | None: ...  # None: there are no images here
 
     async def start(self, on_change: Callable[[], None]) -> None: ...  # on_change: some workload may look different now
     async def close(self) -> None: ...  # never stops a workload
@@ -67,6 +103,8 @@ class Engine(Protocol):
     def logs(self, workload: WorkloadId, follow: bool, from_bytes: int = 0) -> AsyncIterator[bytes]: ...
     async def log_size(self, workload: WorkloadId) -> int: ...  # the offset of its end, so far; 0 if there is none
     def results(self, workload: WorkloadId) -> AsyncIterator[bytes]: ...  # a tar stream; empty when nothing was written
+    async def door(self, workload: WorkloadId) -> Door: ...  # raises EngineRefused if it does not run
+    async def files_door(self, owner: str) -> Door: ...  # to their folders alone, with no session; for SFTP and its like
     async def open(self, workload: WorkloadId, command: Command) -> Stream: ...
-    async def address(self, workload: WorkloadId, port: int) -> Address | None: ...
-    async def commit(self, workload: WorkloadId, image: str) -> str: ...  # raises EngineRefused where there are no images
+    # A connected socket to a port of the workload's own loopback, or to a UNIX socket in it. Raises EngineRefused: nobody listens there.
+    async def connect(self, workload: WorkloadId, where: int | str) -> socket.socket: ...

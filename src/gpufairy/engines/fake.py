@@ -5,6 +5,7 @@ What commands do is played by fake_shell.py; what it does not know runs until th
 import asyncio
 import io
 import os
+import socket
 import tarfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,8 @@ from gpufairy.core.errors import EngineRefused, EngineSilent
 from gpufairy.core.node import Node
 from gpufairy.core.session import Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
-from gpufairy.engines.contract import Address, Command
+from gpufairy.engines.contract import Command, Door, DoorKind, ImageShelf
+from gpufairy.engines.doors import connect_door
 from gpufairy.engines.fake_shell import play
 from gpufairy.engines.process_env import visible_devices
 
@@ -47,6 +49,7 @@ class FakeContainers:
     lose_answers: int = 0  # so many launches are done and not confirmed
     delay: timedelta = timedelta(0)  # before every answer
     deaf: bool = False  # stop() is heard and nothing ends: a process that cannot be killed
+    opened_prints: bytes | None = None  # what any command opened beside prints, before it ends at once
     slow_start: bool = False  # new ones stay STARTING until begin()
     listeners: list[Callable[[], None]] = field(default_factory=list)
 
@@ -83,7 +86,8 @@ class FakeEngine:
     isolation = "Nothing runs: this engine only pretends."
     ignores = frozenset({"image", "mounts", "workdir"})
 
-    def __init__(self, nodes: tuple[Node, ...], containers: FakeContainers | None = None) -> None:
+    def __init__(self, nodes: tuple[Node, ...], containers: FakeContainers | None = None, shelf: ImageShelf | None = None) -> None:
+        self.shelf = shelf
         self.containers = containers if containers is not None else FakeContainers()
         self._nodes = nodes
         self._on_change: Callable[[], None] | None = None
@@ -188,15 +192,23 @@ class FakeEngine:
         container = self.containers.running.get(workload)
         if container is None or container.state is WorkloadState.EXITED:
             raise EngineRefused(f"workload {workload} does not run here, so nothing can be opened in it", "See `fairy ps`.")
+        if self.containers.opened_prints is not None:
+            return FakeStream(self.containers.opened_prints, 0, container, self.containers)
         played = play(command.argv, environment(container.session) | dict(command.env))
         return FakeStream(played.output, played.exit_code, container, self.containers)
 
-    async def address(self, workload: WorkloadId, port: int) -> Address | None:
+    async def door(self, workload: WorkloadId) -> Door:
         await self._answer()
-        return Address("127.0.0.1", port) if workload in self.containers.alive() else None
+        if workload not in self.containers.alive():
+            raise EngineRefused(f"workload {workload} does not run here, so nothing can be opened in it", "See `fairy ps`.")
+        return Door(DoorKind.PROCESS, "/", "/bin/sh")
 
-    async def commit(self, workload: WorkloadId, image: str) -> str:
-        raise EngineRefused("the fake engine has no images", "Use the docker or kubernetes engine.")
+    async def files_door(self, owner: str) -> Door:
+        await self._answer()
+        return Door(DoorKind.PROCESS, "/", "/bin/sh", (("USER", owner),))
+
+    async def connect(self, workload: WorkloadId, where: int | str) -> socket.socket:
+        return await connect_door(await self.door(workload), where)
 
     async def _answer(self) -> None:
         if self.containers.delay:
@@ -221,6 +233,9 @@ class FakeStream:
 
     def resize(self, columns: int, rows: int) -> None:
         """Nobody looks."""
+
+    def signal(self, number: int) -> None:
+        """Nobody hears."""
 
     async def wait(self) -> int:
         while self._exit_code is None:

@@ -61,13 +61,17 @@ def watch_other(pid: int, start_ticks: int, on_gone: Callable[[Watched], None]) 
 
 def kill_member(pid: int, sid: int) -> None:
     """SIGKILL to one process, if it still is of that session."""
+    kill_if(pid, lambda: (stat := stat_of(pid)) is not None and stat.sid == sid)
+
+
+def kill_if(pid: int, is_meant: Callable[[], bool]) -> None:
+    """Looked at once the descriptor is open: from then on the number cannot come to mean another process."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        stat = stat_of(pid)
-        if stat is not None and stat.sid == sid:
+        if is_meant():
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return

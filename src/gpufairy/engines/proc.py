@@ -66,15 +66,26 @@ def sids_by_variable(name: bytes) -> dict[bytes, set[int]]:
     """Sessions by the value that a variable had when their processes began. One pass over /proc, slower than the other."""
     found: dict[bytes, set[int]] = {}
     for sid, pids in pids_by_sid().items():
-        for pid in pids:
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    values = [entry.partition(b"=")[2] for entry in file.read().split(b"\0") if entry.startswith(name + b"=")]
-            except OSError:  # gone, or somebody else's
-                continue
-            for value in values:
-                found.setdefault(value, set()).add(sid)
+        for value in {value for pid in pids for value in values_of(pid, name)}:
+            found.setdefault(value, set()).add(sid)
     return found
+
+
+def pids_with_variable(name: bytes, wanted: frozenset[bytes]) -> list[int]:
+    """Processes that began with one of these values."""
+    return [pid for pids in pids_by_sid().values() for pid in pids if has_variable(pid, name, wanted)]
+
+
+def has_variable(pid: int, name: bytes, wanted: frozenset[bytes]) -> bool:
+    return not wanted.isdisjoint(values_of(pid, name))
+
+
+def values_of(pid: int, name: bytes) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return [entry.partition(b"=")[2] for entry in file.read().split(b"\0") if entry.startswith(name + b"=")]
+    except OSError:  # gone, or somebody else's
+        return []
 
 
 def group_exists(pgid: int) -> bool:

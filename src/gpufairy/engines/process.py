@@ -5,9 +5,11 @@ workload's session and what was opened beside it: a process that makes itself a 
 """
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import resource
+import socket
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,18 +21,20 @@ from gpufairy.core.node import Node
 from gpufairy.core.session import Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, workload_id
 from gpufairy.engines.archive import tar_stream
-from gpufairy.engines.contract import Address, Command, Credentials
+from gpufairy.engines.contract import Command, Credentials, Door, DoorKind
 from gpufairy.engines.cpu_pins import pick_cpus
+from gpufairy.engines.doors import connect_door, open_beside
 from gpufairy.engines.joblog import cut_log, log_size, open_log, read_log
 from gpufairy.engines.proc import pids_by_sid
-from gpufairy.engines.process_env import Surroundings, allowed, left_out, session_environment
+from gpufairy.engines.process_env import Surroundings, folder_environment, left_out, session_environment
 from gpufairy.engines.run_folder import Places, forget_old, mark_stopped, read_url, remove_half_removed, remove_run, take_claim, write_label
 from gpufairy.engines.runs import Runs
-from gpufairy.engines.shim import WAIT_FOR_EVER, beside_argv, pinned, shim_argv, spawn
-from gpufairy.engines.streams import DescriptorStream, open_stream
+from gpufairy.engines.shim import WAIT_FOR_EVER, pinned, shim_argv, spawn
+from gpufairy.engines.streams import DescriptorStream
 
 LOG_CAP_BYTES = 64 * 2**20
 ROUND_S = 1.0  # how often logs are measured and strays ended: a flood of 1 GB/min writes 17 MB meanwhile
+ROUNDS_A_SEARCH = 5  # for what others opened in sessions: it reads every process's environment, which takes some ten milliseconds
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +43,7 @@ class ProcessEngine:
     name = "process"
     isolation = "None: sessions are processes of one system user, and can see and end each other. Memory and GPUs are only accounted."
     ignores = frozenset({"image", "mounts"})
+    shelf = None
 
     def __init__(
         self,
@@ -197,29 +202,35 @@ class ProcessEngine:
     def results(self, workload: WorkloadId) -> AsyncIterator[bytes]:
         return tar_stream(self._places.all_results, self._places.results(str(workload)).name)
 
-    async def open(self, workload: WorkloadId, command: Command) -> DescriptorStream:
+    async def door(self, workload: WorkloadId) -> Door:
+        door = self._door(workload)
+        self._runs.live[str(workload)].door_told = True
+        return door
+
+    def _door(self, workload: WorkloadId) -> Door:
         name = str(workload)
         session = self._runs.label(name) if self._runs.alive(name) else None
         live = self._runs.live.get(name)
-        if session is None or live is None or not command.argv:
+        if session is None or live is None:
             raise EngineRefused(f"workload {workload} does not run here, so nothing can be opened in it", "See `fairy ps`.")
-        env = session_environment(session, self._surroundings(session, name, read_url(self._places.run(name)))) | dict(allowed(command.env))
-        if command.terminal:
-            env.setdefault("TERM", "xterm-256color")
-        argv = beside_argv(work_folder(session, self._places.home(session.owner)), self._most_files, command.argv)
-        try:
-            with pinned(live.cpus):
-                stream = open_stream(argv, env, command, lambda ended: self._runs.beside_gone(live, ended))
-        except (OSError, ValueError) as error:
-            raise EngineRefused(f"{command.argv[0]} could not be started in session {session.name}: {error}") from error
+        env = session_environment(session, self._surroundings(session, name, read_url(self._places.run(name))))
+        work = work_folder(session, self._places.home(session.owner))
+        return Door(DoorKind.PROCESS, work, env["SHELL"], tuple(env.items()), most_files=self._most_files, cpus=tuple(live.cpus))
+
+    async def files_door(self, owner: str) -> Door:
+        home = self._places.home(owner)
+        home.mkdir(mode=0o700, exist_ok=True)
+        env = folder_environment(owner, home, os.environ)
+        return Door(DoorKind.PROCESS, str(home), env["SHELL"], tuple(env.items()), most_files=self._most_files)
+
+    async def open(self, workload: WorkloadId, command: Command) -> DescriptorStream:
+        door, live = self._door(workload), self._runs.live[str(workload)]
+        stream = open_beside(door, command, lambda ended: self._runs.beside_gone(live, ended))
         live.beside.append(stream)
         return stream
 
-    async def address(self, workload: WorkloadId, port: int) -> Address | None:
-        return Address("127.0.0.1", port) if self._runs.alive(str(workload)) and 0 < port < 65536 else None
-
-    async def commit(self, workload: WorkloadId, image: str) -> str:
-        raise EngineRefused("the process engine has no images", "Use the docker or kubernetes engine.")
+    async def connect(self, workload: WorkloadId, where: int | str) -> socket.socket:
+        return await connect_door(self._door(workload), where)
 
     async def pids(self, workload: WorkloadId) -> list[int]:
         return (await self.pids_of_all()).get(workload, [])
@@ -234,11 +245,13 @@ class ProcessEngine:
         }
 
     async def _look_after(self) -> None:
-        while True:
+        for number in itertools.count():
             await asyncio.sleep(ROUND_S)
             for name in list(self._runs.live):
                 self._cut_log(name)
             try:
+                if number % ROUNDS_A_SEARCH == 0:
+                    await self._runs.adopt_beside()
                 await self._runs.look_at_left()
                 if await self._runs.strays.end():
                     self._runs.changed()

@@ -25,15 +25,22 @@ class Surroundings:
     server_env: Mapping[str, str]
 
 
+def folder_environment(owner: str, home: Path, server_env: Mapping[str, str], path_prepend: str = "") -> dict[str, str]:
+    """What anything run for somebody is told of where it is."""
+    return {
+        **{name: server_env[name] for name in PASSED_ON if name in server_env},
+        "PATH": ":".join(part for part in (path_prepend, server_env.get("PATH") or FALLBACK_PATH) if part),
+        "HOME": str(home),
+        "USER": owner,
+        "LOGNAME": owner,
+        "SHELL": "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
+    }
+
+
 def session_environment(session: Session, here: Surroundings) -> dict[str, str]:
     gpus = () if session.seat is None else session.seat.gpus
-    env = {name: here.server_env[name] for name in PASSED_ON if name in here.server_env}
-    env |= {
-        "PATH": ":".join(part for part in (here.path_prepend, here.server_env.get("PATH") or FALLBACK_PATH) if part),
-        "HOME": str(here.home),
-        "USER": session.owner,
-        "LOGNAME": session.owner,
-        "SHELL": "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
+    env = {
+        **folder_environment(session.owner, here.home, here.server_env, here.path_prepend),
         "PYTHONUNBUFFERED": "1",  # else a follower of the log sees nothing for the first 8 KiB
         **dict(allowed(session.request.env)),
         "FAIRY_SESSION": session.name,

@@ -45,9 +45,10 @@ class NoClaim(Enum):
 
 
 class Places:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, homes: Path | None = None) -> None:
         self.root = root
-        self.runs, self.logs, self.all_results, self.homes = (root / name for name in ("run", "logs", "results", "home"))
+        self.runs, self.logs, self.all_results = (root / name for name in ("run", "logs", "results"))
+        self.homes = homes or root / "home"
 
     def run(self, name: str) -> Path:
         return self.runs / one_part(name)

@@ -26,7 +26,7 @@ from gpufairy.engines.run_folder import (
     why_over,
     workload_id_of,
 )
-from gpufairy.engines.strays import Strays
+from gpufairy.engines.strays import TOKEN_FILE, Strays
 from gpufairy.engines.streams import DescriptorStream
 
 SOON_S = 0.02  # when a look right after a change may have come too early
@@ -46,6 +46,7 @@ class Live:
     beside: list[DescriptorStream] = field(default_factory=list)
     watched_since_s: float = field(default_factory=time.monotonic)
     left_sids: set[int] = field(default_factory=set)  # of commands run beside it that ended and may have left something running
+    door_told: bool = False  # others than this server may open something in it, or may have done so
 
     @property
     def sids(self) -> set[int]:
@@ -190,7 +191,7 @@ class Runs:
         watched = watch_other(claim.pid, claim.start_ticks, lambda _: self._gone(live))
         if watched is None:
             return None
-        live = Live(name, watched)
+        live = Live(name, watched, door_told=True)
         with contextlib.suppress(OSError):
             live.cpus = pins_of(claim.pid)
         self.live[name] = live
@@ -205,6 +206,8 @@ class Runs:
             stream.signal_group(signal.SIGKILL)
         for sid in live.sids:
             self.strays.add(sid)
+        if live.door_told:
+            self.strays.add_token_file(self._token_file(live.name))
         self._on_gone(live.name)
         if group_exists(live.watched.pid):  # killed, and not gone yet
             asyncio.get_running_loop().call_later(SOON_S, self._tell)
@@ -229,12 +232,17 @@ class Runs:
             live.left_sids -= asked - running.keys()
 
     async def adopt_beside(self) -> None:
-        """After a restart: what was opened beside adopted workloads, told by the token file that it was given."""
-        names = {os.fsencode(self._places.run(name) / "token"): name for name in self.live}
-        for token_file, sids in (await asyncio.to_thread(sids_by_variable, b"FAIRY_TOKEN_FILE")).items():
+        """What earlier servers and others opened beside live workloads, told by the token file that it was given."""
+        names = {self._token_file(name): name for name, live in self.live.items() if live.door_told}
+        if not names:
+            return
+        for token_file, sids in (await asyncio.to_thread(sids_by_variable, TOKEN_FILE)).items():
             live = self.live.get(names.get(token_file, ""))
             if live is not None:
                 live.left_sids |= sids - {live.watched.pid}
+
+    def _token_file(self, name: str) -> bytes:
+        return os.fsencode(self._places.run(name) / "token")
 
     def close(self) -> None:
         """Watch no longer. All that runs goes on."""

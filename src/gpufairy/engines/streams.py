@@ -43,6 +43,9 @@ class DescriptorStream:
         await asyncio.wait([self._ended], timeout=LONGEST_GOODBYE_S)
         self.signal_group(signal.SIGKILL)
 
+    def signal(self, number: int) -> None:
+        self.signal_group(number)
+
     def signal_group(self, number: int) -> None:
         self._watched.signal_group(number)
 
@@ -95,6 +98,20 @@ def _pipe(*, reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tupl
     reader.callback(os.close, read)
     writer.callback(os.close, write)
     return read, write
+
+
+async def read_to_end(descriptor: int, most_bytes: int) -> bytes:
+    """What is written there until it ends, or so much of it. The descriptor stays the caller's."""
+    pipe = os.fdopen(os.dup(descriptor), "rb")
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    try:
+        chunks: list[bytes] = []
+        while sum(map(len, chunks)) < most_bytes and (chunk := await reader.read(2**16)):
+            chunks.append(chunk)
+        return b"".join(chunks)[:most_bytes]
+    finally:
+        transport.close()
 
 
 def set_size(terminal: int, columns: int, rows: int) -> None:

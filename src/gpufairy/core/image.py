@@ -1,0 +1,120 @@
+"""Images: what sessions start from, who may use which, and whether one can work with the driver of a machine."""
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from gpufairy.core.amounts import shown
+from gpufairy.core.errors import BadInput
+
+# As registries take them, without the characters that would mean something to a shell, a path or a label.
+IMAGE_NAME = re.compile(
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,120}[A-Za-z0-9])?(?::[0-9]{1,5})?/)?"  # a registry's host
+    r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+LONGEST_NAME = 255
+
+
+class ImageState(StrEnum):
+    """Of an image made here from a session."""
+
+    WAITING = "waiting"  # for an admin to say yes; its maker may use it meanwhile
+    APPROVED = "approved"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One that lies on a machine."""
+
+    name: str  # repository:tag
+    id: str
+    size_bytes: int
+    created_at: datetime | None = None
+    cuda: str | None = None  # the CUDA version it was built for; None: it does not say
+
+
+@dataclass(frozen=True, slots=True)
+class MadeImage:
+    """An image made here from a session: where it comes from, and what was put into it."""
+
+    name: str
+    image_id: str
+    owner: str
+    made_from: str
+    session_id: str
+    session_name: str
+    size_bytes: int
+    made_at: datetime
+    state: ImageState = ImageState.WAITING
+    packages: tuple[str, ...] = ()  # the difference to `made_from`: "+ pip numpy 2.1", "- apt vim 9.0"
+    decided_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRules:
+    """Set by the admin. Patterns as a shell has them."""
+
+    default: str
+    allow: tuple[str, ...] = ("*",)
+    root: tuple[str, ...] = ()  # in these the user is root, inside the container
+    pull: bool = True  # an image that is not on the machine is fetched
+    commit: str = "approve"  # "approve": an admin decides who else may use an image made here; "free": all may; "off": none is made
+    commit_quota_bytes: int = 50 * 2**30  # of images that one user has made
+
+    def root_inside(self, image: str) -> bool:
+        return any(fnmatchcase(image, pattern) for pattern in self.root)
+
+    def refusal(self, image: str, user: str, is_admin: bool, made: MadeImage | None) -> str | None:
+        """Why this user may not use it; None: they may."""
+        if made is not None:
+            return made_refusal(made, user, is_admin)
+        if is_admin or any(fnmatchcase(image, pattern) for pattern in self.allow):
+            return None
+        return f"image {image} is not one of those offered here ({', '.join(self.allow[:10])})"
+
+
+def made_refusal(made: MadeImage, user: str, is_admin: bool) -> str | None:
+    if made.state is ImageState.REFUSED and not is_admin:
+        return f"image {made.name} was turned down by {made.decided_by}"
+    if made.state is ImageState.WAITING and user != made.owner and not is_admin:
+        return f"image {made.name}, made by {made.owner}, waits for an admin's approval"
+    return None
+
+
+def image_name(text: str, what: str = "image") -> str:
+    """Whole: with the tag that is meant when none is written."""
+    if len(text) > LONGEST_NAME or not IMAGE_NAME.fullmatch(text):
+        raise BadInput(f"{what}: {shown(text)} is no image name", "Write it as registries do: name, name:tag or host/name:tag.")
+    return text if ":" in text.rpartition("/")[2] else f"{text}:latest"
+
+
+def cuda_refusal(image: Image, driver_cuda: str | None) -> str | None:
+    """Why the image cannot work with a driver that takes CUDA up to that version. Within a major version any driver will do."""
+    needs, has = major(image.cuda), major(driver_cuda)
+    if needs is None or has is None or needs <= has:
+        return None
+    return f"image {image.name} is built for CUDA {image.cuda}, and the driver takes up to {driver_cuda}"
+
+
+def major(version: str | None) -> int | None:
+    found = re.match(r"\d{1,3}", version or "")
+    return int(found[0]) if found else None
+
+
+def cuda_of(env: Mapping[str, str], labels: Mapping[str, str]) -> str | None:
+    """As NVIDIA's images say it, and those built on them."""
+    for text in (env.get("CUDA_VERSION"), labels.get("com.nvidia.cuda.version"), labels.get("org.opencontainers.image.cuda")):
+        if text and re.match(r"\d", text):
+            return text[:20]
+    required = re.search(r"cuda>=(\d+\.\d+)", env.get("NVIDIA_REQUIRE_CUDA", ""))
+    return required[1] if required else None
+
+
+def package_difference(before: Iterable[str], after: Iterable[str]) -> tuple[str, ...]:
+    """`+ pip numpy 2.1` for what came, `- apt vim 9.0` for what went; a new version is both."""
+    old, new = set(before), set(after)
+    return tuple(sorted([f"+ {name}" for name in new - old] + [f"- {name}" for name in old - new], key=lambda line: line[2:]))

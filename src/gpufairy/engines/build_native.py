@@ -1,0 +1,96 @@
+"""The native programs (porter, launcher, the library with the tools' user): shipped ones if there are, else compiled once into a cache."""
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpufairy.core.errors import EngineRefused
+
+PACKAGE = Path(__file__).resolve().parents[1]
+SHIPPED = PACKAGE / "native_bin"  # where a wheel made for one kind of machine brings them ready
+SOURCES = (PACKAGE / "native_src", PACKAGE.parents[1] / "native")  # in a wheel, in a clone
+FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror")
+PARTS = {
+    "porter": ("-static", "porter.c", "door.c", "request.c", "child.c", "relay.c"),
+    "launcher": ("-static", "launcher.c"),
+    "fairy-user.so": ("-shared", "-fPIC", "user.c"),
+}
+LONGEST_COMPILE_S = 120  # a few seconds on a machine that has nothing else to do
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    porter: Path  # static: runs in any image of this kind of machine
+    launcher: Path  # static too
+    user_library: Path  # for this machine's own glibc
+
+
+def build(folder: Path) -> Native:
+    """In `folder`, unless they are there already. Takes a few seconds the first time: call it from a thread."""
+    if all((SHIPPED / name).exists() for name in PARTS):
+        return _native(SHIPPED)
+    sources = _sources()
+    made = folder / f"native-{_hash(sources)}"
+    if not made.exists():
+        _compile_into(made, sources)
+    return _native(made)
+
+
+def _native(folder: Path) -> Native:
+    return Native(folder / "porter", folder / "launcher", folder / "fairy-user.so")
+
+
+def _sources() -> Path:
+    for folder in SOURCES:
+        if (folder / "porter.c").exists():
+            return folder
+    raise EngineRefused(f"the porter's source is in none of {', '.join(map(str, SOURCES))}", "Install gpufairy again.")
+
+
+def _hash(sources: Path) -> str:
+    found = hashlib.sha256(repr((FLAGS, PARTS, platform.machine())).encode())
+    for path in sorted(sources.glob("*.[ch]")):
+        found.update(path.name.encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _compile_into(made: Path, sources: Path) -> None:
+    """Beside its place, then renamed: a build cut short, or another server's at the same time, is never taken for a whole one."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise EngineRefused("the porter cannot be built: there is no C compiler (cc) on this machine", "apt-get install gcc libc6-dev")
+    try:
+        made.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=".native-", dir=made.parent))
+    except OSError as error:
+        raise EngineRefused(f"the porter cannot be built in {made.parent}: {error}", "Choose another folder by --data.") from error
+    try:
+        for name, arguments in PARTS.items():
+            _run([compiler, *FLAGS, "-o", str(beside / name), *arguments], sources)
+            (beside / name).chmod(0o755)
+        beside.chmod(0o755)
+        _rename(beside, made)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _rename(beside: Path, made: Path) -> None:
+    try:
+        os.rename(beside, made)
+    except OSError as error:
+        if not made.exists():  # nobody else was faster
+            raise EngineRefused(f"the porter could not be put at {made}: {error}") from error
+
+
+def _run(command: list[str], sources: Path) -> None:
+    try:
+        done = subprocess.run(command, cwd=sources, capture_output=True, text=True, timeout=LONGEST_COMPILE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineRefused(f"the porter cannot be built: {error}", "apt-get install gcc libc6-dev") from error
+    if done.returncode != 0:
+        words = (done.stderr.strip().splitlines() or ["no words"])[-1]
+        raise EngineRefused(f"the porter cannot be built in {sources}: {words}", "apt-get install gcc libc6-dev; or glibc-static.")

@@ -1,0 +1,37 @@
+"""Images in memory, for tests."""
+from collections.abc import AsyncIterator
+
+from gpufairy.core.errors import EngineRefused
+from gpufairy.core.image import Image
+from gpufairy.core.workload import WorkloadId
+
+
+class FakeShelf:
+    def __init__(self, *names: str, in_registry: tuple[str, ...] = (), cuda: str | None = None) -> None:
+        self.there = {name: Image(name, f"sha256:{name}", 10**9, cuda=cuda) for name in names}
+        self.in_registry = in_registry
+        self.printed: dict[str, bytes] = {}  # by image: what any command prints in it
+        self.committed: list[tuple[WorkloadId, str]] = []
+
+    async def images(self) -> list[Image]:
+        return list(self.there.values())
+
+    async def image(self, name: str) -> Image | None:
+        return self.there.get(name)
+
+    async def pull(self, name: str) -> AsyncIterator[str]:
+        if name not in self.in_registry:
+            raise EngineRefused(f"image {name} cannot be fetched: no registry has it", "See how it is spelt.")
+        yield "half of it"
+        self.there[name] = Image(name, f"sha256:{name}", 10**9)
+
+    async def remove(self, name: str) -> None:
+        self.there.pop(name, None)
+
+    async def run_once(self, name: str, argv: tuple[str, ...]) -> bytes:
+        return self.printed.get(name, b"")
+
+    async def commit(self, workload: WorkloadId, name: str) -> Image:
+        self.committed.append((workload, name))
+        self.there[name] = Image(name, f"sha256:{name}", 2 * 10**9)
+        return self.there[name]
