@@ -63,11 +63,11 @@ async def test_a_key_names_one_user(store: Store):
     await store.people.add_key(KEY)
     with pytest.raises(Conflict, match="SHA256:abc"):
         await store.people.add_key(replace(KEY, user="jun"))
-    assert await store.people.keys("mina") == [KEY]
+    assert await store.people.all_keys() == [KEY]
     with pytest.raises(NoSuchThing):
         await store.people.remove_key("jun", KEY.fingerprint)
     await store.people.remove_key("mina", KEY.fingerprint)
-    assert await store.people.keys("mina") == []
+    assert await store.people.all_keys() == []
 
 
 async def test_a_drained_node_says_why_until_it_is_used_again(store: Store):

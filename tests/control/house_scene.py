@@ -59,12 +59,13 @@ class Scene:
 
 
 @asynccontextmanager
-async def a_house(folder: Path, containers: FakeContainers | None = None, clock: HeldClock | None = None, gpus: int = 2):
+async def a_house(folder: Path, containers: FakeContainers | None = None, clock: HeldClock | None = None, gpus: int = 2, **house_settings):
     """Opened again with the same folder and containers it is a restarted server."""
     containers, clock = containers or FakeContainers(), clock or HeldClock(NOW)
     store = await Store.open(f"sqlite:///{folder / 'fairy.db'}", holder="test", half_life=POLICY.half_life)
-    engine = FakeEngine((a_node(gpus=gpus),), containers)
-    house = House(store, engine, clock, POLICY, b"secret")
+    shelf, driver_cuda = house_settings.pop("shelf", None), house_settings.pop("driver_cuda", None)
+    engine = FakeEngine((a_node(gpus=gpus, driver_cuda=driver_cuda),), containers, shelf)
+    house = House(store, engine, clock, POLICY, b"secret", **house_settings)
     await engine.start(house.bells.converge.set)
     await house.move_in()
     try:

@@ -34,6 +34,9 @@ LOST --gave_up--> ENDED
 LOST --requeued--> QUEUED
 LOST --exited--> ENDED
 STARTING --exited--> ENDED
+STOPPING --swapped--> STARTING
+STARTING --swapped--> STARTING
+RUNNING --swapped--> STARTING
 """
 
 

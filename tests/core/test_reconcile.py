@@ -10,6 +10,7 @@ from gpufairy.core.cluster import Policy
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.reconcile import Deed, leftovers, node_silent, order_for, refused
 from gpufairy.core.session import Outcome, Seat, Session, Wanted
+from gpufairy.core.steps import swap
 from gpufairy.core.workload import Workload, WorkloadState, workload_id
 from scenes import NOW, a_session
 
@@ -99,6 +100,37 @@ def test_a_session_the_engine_keeps_refusing_is_given_up_in_words():
     assert (after.phase, after.wanted, after.stop_outcome) == (Phase.QUEUED, Wanted.STOP, Outcome.FAILED)
     assert after.stop_why == "refused 5 times: no such image"
     assert refused(in_phase(Phase.STARTING), NOW, "busy", POLICY).after.wanted is Wanted.RUN
+
+
+def swapping(phase: Phase, **fields) -> Session:
+    session = in_phase(phase, started_at=NOW, swapped_from="kept:1", **fields)
+    return replace(session, request=replace(session.request, image="new:2"))
+
+
+def test_a_swap_keeps_the_seat_and_starts_the_next_attempt_when_the_old_one_is_gone():
+    made = swap(in_phase(Phase.RUNNING, started_at=NOW), "new:2", "kept:1", NOW, "kim").after
+    assert (made.phase, made.request.image, made.swapped_from, made.seat) == (Phase.STOPPING, "new:2", "kept:1", SEAT)
+    assert order(made, seen(made)) is None
+    after = order(made, seen(made, WorkloadState.EXITED, 143)).change.after
+    assert (after.phase, after.attempt, after.seat, after.started_at) == (Phase.STARTING, 2, SEAT, None)
+
+
+def test_a_swap_to_an_image_that_is_refused_goes_back_to_what_was_kept():
+    after = refused(swapping(Phase.STARTING), NOW, "no such image", POLICY).after
+    assert (after.phase, after.request.image, after.swapped_from, after.seat) == (Phase.STARTING, "kept:1", None, SEAT)
+    assert "no such image" in after.why
+
+
+@pytest.mark.parametrize(("ran_s", "phase", "image"), [(1, Phase.STARTING, "kept:1"), (300, Phase.ENDED, "new:2")])
+def test_a_swap_is_undone_only_if_the_new_image_ends_at_once(ran_s, phase, image):
+    session = swapping(Phase.RUNNING)
+    after = order(session, seen(session, WorkloadState.EXITED, 127), timedelta(seconds=ran_s)).change.after
+    assert (after.phase, after.request.image) == (phase, image)
+
+
+def test_a_session_told_to_stop_in_the_middle_of_a_swap_ends():
+    session = swapping(Phase.STOPPING, wanted=Wanted.STOP)
+    assert order(session, seen(session, WorkloadState.EXITED, 143)).change.after.phase is Phase.ENDED
 
 
 def test_leftovers_are_cleaned_up_and_strangers_are_not_killed():

@@ -35,6 +35,10 @@ class StatusLine:
             else:
                 self.clear()
 
+    def show_text(self, text: str) -> None:
+        with self.lock:
+            self._say(safe(text))
+
     def clear(self) -> None:
         """Makes room for the job's own output."""
         with self.lock:

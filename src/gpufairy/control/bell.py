@@ -1,13 +1,17 @@
 """Bells: who is to look again because something changed. Loops have one each; people who follow a session get one too."""
 import asyncio
+import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+PEOPLE = "people"  # for `listen`, beside the ids of sessions, which are longer
 
 
 class Bells:
     def __init__(self) -> None:
         self.admit, self.place, self.converge, self.expire = (asyncio.Event() for _ in range(4))
+        self.people_revision = secrets.randbelow(2**40)  # not 0: a gateway that outlived the last server must see that this is another
         self.leaving = asyncio.Event()  # the server is about to end: streams and long polls end first
         self._listeners: dict[str | None, set[asyncio.Event]] = defaultdict(set)
 
@@ -15,6 +19,11 @@ class Bells:
         for listened in (*session_ids, None):
             for bell in self._listeners.get(listened, ()):
                 bell.set()
+
+    def people_changed(self) -> None:
+        self.people_revision += 1
+        for bell in self._listeners.get(PEOPLE, ()):
+            bell.set()
 
     def leave(self) -> None:
         self.leaving.set()

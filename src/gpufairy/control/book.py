@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.queue import Queue
-from gpufairy.core.session import Session, Wanted
+from gpufairy.core.session import Session, SessionKind, Wanted
 
 NAMES_REMEMBERED = 20_000  # of ended sessions, so that no made-up name comes twice soon
 
@@ -16,6 +16,7 @@ class Book:
         self.queues: dict[str, Queue] = {}  # by owner: those who wait for room
         self.held_back: dict[str, Session] = {}  # those who wait for another session's end
         self.active: dict[str, Session] = {}  # all that an engine may have to do with
+        self._interactive: dict[str, dict[str, Session]] = {}  # by owner: few, however long the queue is
         self._may_line_up: set[str] = set()
         self._reserved: set[tuple[str, str]] = set()
         self._ended_names: dict[tuple[str, str], None] = {}  # oldest first
@@ -57,6 +58,10 @@ class Book:
     def waiting(self) -> int:
         return sum(len(queue) for queue in self.queues.values()) + len(self.held_back)
 
+    def interactive_of(self, owner: str) -> list[Session]:
+        """Those they may come into, oldest first."""
+        return list(self._interactive.get(owner, {}).values())
+
     def holding(self) -> Iterable[Session]:
         return [session for session in self.active.values() if session.holds_gpus]
 
@@ -68,6 +73,8 @@ class Book:
             return
         self._sessions[session.id] = session
         self._names[session.owner, session.name] = session.id
+        if session.kind is SessionKind.INTERACTIVE:
+            self._interactive.setdefault(session.owner, {})[session.id] = session
         if session.phase is not Phase.QUEUED or session.wanted is Wanted.STOP:
             self.active[session.id] = session
         elif session.request.after and session.id not in self._may_line_up:
@@ -86,6 +93,10 @@ class Book:
             return
         if self._names.get((old.owner, old.name)) == session_id:
             del self._names[old.owner, old.name]
+        if old.kind is SessionKind.INTERACTIVE:
+            del self._interactive[old.owner][session_id]
+            if not self._interactive[old.owner]:
+                del self._interactive[old.owner]
         if self.active.pop(session_id, None) is None and self.held_back.pop(session_id, None) is None:
             queue = self.queues[old.owner]
             queue.remove(old)

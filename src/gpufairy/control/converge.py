@@ -71,6 +71,7 @@ async def launch(house: House, session: Session) -> None:
         return  # it was told to stop, or is over, while this waited for its turn
     try:
         await house.engine.launch(session)
+        await house.gallery.note_use(session.request, session.owner)
     except EngineRefused as error:
         await house.save([refused(session, house.clock(), str(error), house.policy)])
     except EngineSilent as error:

@@ -29,6 +29,7 @@ async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mappin
     check_rights(caller, submission)
     request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
     check_ever_fits(request, house.nodes)
+    request = await house.gallery.chosen(caller, request, house.nodes)
     names, now = names_for(house, user, submission), house.clock()
     sessions = [
         Session(

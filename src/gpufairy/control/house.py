@@ -7,15 +7,19 @@ from gpufairy.control.bell import Bells
 from gpufairy.control.book import Book
 from gpufairy.control.clock import Clock
 from gpufairy.control.deeds import Deeds
+from gpufairy.control.gallery import OPEN_RULES, Gallery
+from gpufairy.control.keyring import Keyring
 from gpufairy.control.registry import Registry
 from gpufairy.core.cluster import Cluster, Policy
 from gpufairy.core.explain import Outlook, outlook
+from gpufairy.core.image import ImageRules
 from gpufairy.core.ledger import Usage, added, hold_ended
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.node import Node, NodeState
 from gpufairy.core.plan import Plan
 from gpufairy.core.session import Session
 from gpufairy.core.steps import Change, Event
+from gpufairy.core.uids import NO_UIDS_YET, Uids
 from gpufairy.engines.contract import Engine
 from gpufairy.store.sessions import IdempotencyKey
 from gpufairy.store.store import Store
@@ -26,11 +30,17 @@ OUTLOOK_AGE_S = 1.0  # a picture of the line this old is still told to people
 
 
 class House:
-    def __init__(self, store: Store, engine: Engine, clock: Clock, policy: Policy, secret: bytes) -> None:
+    def __init__(
+        self, store: Store, engine: Engine, clock: Clock, policy: Policy, secret: bytes, *,
+        uids: Uids = NO_UIDS_YET, images: ImageRules = OPEN_RULES,
+    ) -> None:  # fmt: skip
         self.store, self.engine, self.clock, self.policy = store, engine, clock, policy
         self.book, self.bells = Book(), Bells()
         self.deeds = Deeds(self.bells.converge.set)
-        self.registry = Registry(store.people, clock, secret, self.book.get)
+        self.registry = Registry(store.people, clock, secret, self.book.get, uids)
+        self.keyring = Keyring(store.people)
+        self.gallery = Gallery(store.images, engine.shelf, clock, images)
+        self.registry.on_change = self.keyring.on_change = self.bells.people_changed
         self.nodes: tuple[Node, ...] = ()
         self._found: list[Node] = []  # as the engine last told; kept while it is silent
         self.silent_since: datetime | None = None  # the engine's last failure to answer; None: it answers
@@ -41,6 +51,8 @@ class House:
     async def move_in(self) -> None:
         """Reads what the store knows. Nothing runs or ends by this."""
         await self.registry.load()
+        await self.keyring.load()
+        await self.gallery.load()
         self._usage = await self.store.sessions.usage()
         for ended in reversed(await self.store.sessions.page(owner=None, states=[Phase.ENDED], name=None, limit=NAMES_READ, after=None)):
             self.book.remember_name(ended)

@@ -7,6 +7,7 @@ from gpufairy.core.session import Session
 from gpufairy.core.workload import WorkloadId
 
 PREFIX = "fairyp_"
+GATEWAY_PREFIX = "fairyg_"
 
 
 def make_pass(secret: bytes, session: Session) -> str:
@@ -22,6 +23,15 @@ def read_pass(secret: bytes, text: str) -> WorkloadId | None:
     if not hmac.compare_digest(signature.encode(), _signature(secret, session_id, attempt).encode()):
         return None
     return WorkloadId(session_id, attempt)
+
+
+def make_gateway_pass(secret: bytes) -> str:
+    """The SSH gateway's: it lies in the data folder, readable by the server's own account alone."""
+    return f"{GATEWAY_PREFIX}{_signature(secret, 'gateway', 0)}"
+
+
+def is_gateway_pass(secret: bytes, text: str) -> bool:
+    return text.startswith(GATEWAY_PREFIX) and hmac.compare_digest(text.encode(), make_gateway_pass(secret).encode())
 
 
 def _signature(secret: bytes, session_id: str, attempt: int) -> str:

@@ -4,20 +4,23 @@ import hashlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from gpufairy.control.clock import Clock
 from gpufairy.control.passes import PREFIX as PASS_PREFIX
-from gpufairy.control.passes import read_pass
+from gpufairy.control.passes import is_gateway_pass, read_pass
 from gpufairy.core.errors import BadInput, Conflict, NoSuchThing, NotSignedIn
 from gpufairy.core.names import nearest, user_name
 from gpufairy.core.people import Role, Token, User
 from gpufairy.core.session import Session
+from gpufairy.core.uids import NO_UIDS_YET, Uids
 from gpufairy.store.people import People
 
 TOKEN_PREFIX = "fairy_"
 LONGEST_TOKEN = 200
 PAGE_SCOPE = "page"  # of the token in a browser's cookie: it opens pages, and nothing of the API
+GATEWAY_SCOPE = "gateway"  # of the SSH gateway, which is nobody's: it asks whose key it is, and for doors
+GATEWAY = User("(gateway)", Role.USER, datetime(1970, 1, 1, tzinfo=UTC))
 SCOPES = ("full", "metrics", PAGE_SCOPE)
 SIGN_IN_AGAIN = "Sign in with `fairy login URL`, or ask an admin for a token (fairy token create --user NAME)."
 
@@ -27,7 +30,7 @@ class Caller:
     """Somebody we know, and how they came: with a token of their own, or from inside one of their sessions."""
 
     user: User
-    scope: str  # "full", "metrics", "page", or "session"
+    scope: str  # "full", "metrics", "page", "session" or "gateway"
     token_id: str | None = None
     session_id: str | None = None
 
@@ -38,9 +41,12 @@ class Caller:
 
 
 class Registry:
-    def __init__(self, people: People, clock: Clock, secret: bytes, live: Callable[[str], Session | None]) -> None:
+    def __init__(
+        self, people: People, clock: Clock, secret: bytes, live: Callable[[str], Session | None], uids: Uids = NO_UIDS_YET
+    ) -> None:
         """`live` finds a live session by its id: a session's pass is good only while that session is."""
-        self._people, self._clock, self._secret, self._live = people, clock, secret, live
+        self._people, self._clock, self._secret, self._live, self._uids = people, clock, secret, live, uids
+        self.on_change: Callable[[], None] = lambda: None  # users changed: somebody new, or shut out
         self._users: dict[str, User] = {}
         self._tokens: dict[str, Token] = {}
         self._one_at_a_time = asyncio.Lock()  # what is checked must still hold when it is written
@@ -48,6 +54,11 @@ class Registry:
     async def load(self) -> None:
         self._users = {user.name: user for user in await self._people.users()}
         self._tokens = {token.hash: token for token in await self._people.all_tokens()}
+        for user in list(self._users.values()):
+            if not user.uid:  # known since before users had uids
+                uid = self._uids.next_for(user.name, self._users.values())
+                await self._people.give_uid(user.name, uid)
+                self._users[user.name] = replace(user, uid=uid)
 
     def users(self) -> list[User]:
         return sorted(self._users.values(), key=lambda user: user.name)
@@ -59,6 +70,8 @@ class Registry:
 
     def caller(self, token: str) -> Caller:
         """Raises NotSignedIn, in the same words whatever is wrong with the token."""
+        if is_gateway_pass(self._secret, token[:LONGEST_TOKEN]):
+            return Caller(GATEWAY, GATEWAY_SCOPE)
         caller = self._by_pass(token) if token.startswith(PASS_PREFIX) else self._by_token(token)
         if caller is None or caller.user.disabled:
             raise NotSignedIn("this token is not known, has expired or was revoked", SIGN_IN_AGAIN)
@@ -86,9 +99,10 @@ class Registry:
     async def _add_user(self, name: str, role: Role, team: str | None) -> User:
         if user_name(name) in self._users:
             raise Conflict(f"there is a user {name!r} already", "Choose another name, or change that one with `fairy user role`.")
-        user = User(name, role, self._clock(), team=team)
+        user = User(name, role, self._clock(), team=team, uid=self._uids.next_for(name, self._users.values()))
         await self._people.add_user(user)
         self._users[name] = user
+        self.on_change()
         return user
 
     async def ensure_admin(self, name: str) -> User:
@@ -120,6 +134,7 @@ class Registry:
             raise Conflict(f"{name} is the only admin", "Make somebody else an admin first.")
         await self._people.change_user(name, role=role, disabled=disabled, team=team)
         self._users[name] = changed
+        self.on_change()
         return changed
 
     def tokens(self, user: str) -> list[Token]:

@@ -18,6 +18,7 @@ class Policy:
     stop_grace: timedelta = timedelta(seconds=10)
     silent_after: timedelta = timedelta(seconds=60)  # no answer from a node for so long: its sessions are LOST, not dead
     keep_ended: timedelta = timedelta(days=30)  # logs and results of ended sessions
+    keep_most: timedelta = timedelta(hours=24)  # how far ahead one `keep` may put a session's end
     most_refusals: int = 5  # by the engine, in a row; then the session is given up in words
 
 

@@ -30,6 +30,7 @@ class Happening(StrEnum):
     NODE_BACK = "node_back"
     GAVE_UP = "gave_up"
     REQUEUED = "requeued"
+    SWAPPED = "swapped"  # another image in the same seat
 
 
 P, H = Phase, Happening
@@ -44,13 +45,16 @@ ALLOWED: dict[tuple[Phase, Happening], Phase] = {
     (P.STARTING, H.READY): P.RUNNING,
     (P.STARTING, H.EXITED): P.ENDED,
     (P.STARTING, H.REFUSED): P.QUEUED,
+    (P.STARTING, H.SWAPPED): P.STARTING,
     (P.STARTING, H.TOLD_TO_STOP): P.STOPPING,
     (P.STARTING, H.NODE_SILENT): P.LOST,
     (P.RUNNING, H.EXITED): P.ENDED,
+    (P.RUNNING, H.SWAPPED): P.STARTING,
     (P.RUNNING, H.TOLD_TO_STOP): P.STOPPING,
     (P.RUNNING, H.NODE_SILENT): P.LOST,
     (P.STOPPING, H.GONE): P.ENDED,
     (P.STOPPING, H.REQUEUED): P.QUEUED,
+    (P.STOPPING, H.SWAPPED): P.STARTING,
     (P.STOPPING, H.NODE_SILENT): P.LOST,
     (P.LOST, H.NODE_BACK): P.STARTING,
     (P.LOST, H.EXITED): P.ENDED,

@@ -40,3 +40,4 @@ class Node:
     state_why: str = ""
     pool: str | None = None
     seen_at: datetime | None = None  # the last answer; None: never
+    driver_cuda: str | None = None  # the highest CUDA version its driver takes; None: not known

@@ -16,6 +16,7 @@ class User:
     created_at: datetime
     disabled: bool = False
     team: str | None = None
+    uid: int = 0  # in containers and on folders: theirs alone, never given to anybody else. 0: not given yet
 
 
 @dataclass(frozen=True, slots=True)

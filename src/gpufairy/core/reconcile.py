@@ -10,10 +10,11 @@ from enum import StrEnum
 from gpufairy.core.cluster import Policy
 from gpufairy.core.lifecycle import Happening, Phase
 from gpufairy.core.session import Outcome, Session, Wanted
-from gpufairy.core.steps import Change, amend, change, end, event, requeue
+from gpufairy.core.steps import Change, amend, change, end, event, requeue, swap_undone, swapped
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
 
 ADOPTED = "found by its labels, adopted"
+SETTLED_AFTER = timedelta(seconds=20)  # one that ran so long after a swap has started
 
 
 class Deed(StrEnum):
@@ -73,6 +74,8 @@ def over(session: Session, workload: Workload, now: datetime) -> Order:
     """It has exited by itself; or, told to stop, before anybody could tell it."""
     cleared = Order(deed=Deed.CLEAR, workload=workload.id)
     session, code = began(session, workload), workload.exit_code
+    if undoes_swap(session, now):
+        return with_change(cleared, swap_undone(session, now, workload.why or f"exit code {code}"))
     if code == 0:
         return with_change(cleared, end(session, Happening.EXITED, now, outcome=Outcome.DONE, why="done, exit code 0", exit_code=0))
     found_out = workload.why or ("ended, exit code not known" if code is None else f"exit code {code}")
@@ -80,6 +83,12 @@ def over(session: Session, workload: Workload, now: datetime) -> Order:
         return with_change(cleared, requeue(session, now, f"{found_out}; try {session.attempt + 1} of {session.request.retries + 1}"))
     outcome = Outcome.LOST if code is None else Outcome.FAILED
     return with_change(cleared, end(session, Happening.EXITED, now, outcome=outcome, why=found_out, exit_code=code))
+
+
+def undoes_swap(session: Session, now: datetime) -> bool:
+    """It was just swapped to another image and is over already: that image does not work for it."""
+    just_now = session.phase is Phase.STARTING or now - session.since < SETTLED_AFTER
+    return session.swapped_from is not None and session.wanted is Wanted.RUN and just_now
 
 
 def began(session: Session, workload: Workload) -> Session:
@@ -98,6 +107,8 @@ def vanished(session: Session, now: datetime) -> Order:
 def leaving(session: Session, workload: Workload | None, now: datetime, policy: Policy) -> Order | None:
     if workload is None or not workload.alive:
         cleared = Order(deed=Deed.CLEAR, workload=workload_id(session))
+        if session.wanted is Wanted.RUN and session.swapped_from is not None:
+            return with_change(cleared, swapped(session, now))
         if session.wanted is Wanted.RUN:
             return with_change(cleared, requeue(session, now, session.why))
         return with_change(cleared, stopped(session, Happening.GONE, workload.exit_code if workload else None, now))
@@ -128,7 +139,9 @@ def node_silent(sessions: Iterable[Session], now: datetime, why: str) -> list[Or
 
 
 def refused(session: Session, now: datetime, why: str, policy: Policy) -> Change:
-    """The engine would not launch it: back to the queue, and given up after a few times."""
+    """The engine would not launch it: back to the queue, and given up after a few times. One that was swapped goes back at once."""
+    if session.swapped_from is not None and session.wanted is Wanted.RUN:
+        return swap_undone(session, now, why)
     made = amend(change(session, (Happening.REFUSED, why), now=now), refusals=session.refusals + 1)
     if session.refusals + 1 < policy.most_refusals:
         return made

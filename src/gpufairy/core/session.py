@@ -106,6 +106,7 @@ class Session:
     placed_at: datetime | None = None  # since when the seat is held
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    swapped_from: str | None = None  # the image to go back to, until the one it was swapped for has started
 
     @property
     def holds_gpus(self) -> bool:

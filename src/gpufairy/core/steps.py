@@ -1,6 +1,6 @@
 """What happens to a session: `step` is the only way its phase changes, `Change` is what the store writes of it."""
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gpufairy.core.lifecycle import Happening, Phase, phase_after
 from gpufairy.core.session import Outcome, Seat, Session, Wanted
@@ -67,6 +67,33 @@ def requeue(session: Session, now: datetime, why: str) -> Change:
     if session.phase in (Phase.STARTING, Phase.RUNNING):
         happenings.insert(0, (Happening.TOLD_TO_STOP, why))
     return amend(change(session, *happenings, now=now), attempt=session.attempt + 1)
+
+
+def swap(session: Session, image: str, kept_as: str, now: datetime, actor: str) -> Change:
+    """Ask it to leave for another image. Its seat stays held; `kept_as` is the image to go back to if the new one does not start."""
+    why = f"swapped to {image} by {actor}"
+    made = change(session, (Happening.TOLD_TO_STOP, why), now=now)
+    told = replace(made, events=tuple(replace(one, actor=actor) for one in made.events))
+    return amend(told, request=replace(session.request, image=image), swapped_from=kept_as)
+
+
+def swapped(session: Session, now: datetime) -> Change:
+    """The old attempt is gone: the next one starts in its seat."""
+    why = f"starting with {session.request.image}"
+    return amend(change(session, (Happening.SWAPPED, why), now=now), attempt=session.attempt + 1, started_at=None, refusals=0)
+
+
+def swap_undone(session: Session, now: datetime, why: str) -> Change:
+    """The new image did not start: another attempt with what was kept of the old one."""
+    words = f"{session.request.image} did not start ({why}), so it goes back to what it was"
+    made = change(session, (Happening.SWAPPED, words), now=now)
+    request = replace(session.request, image=session.swapped_from)
+    return amend(made, request=request, attempt=session.attempt + 1, swapped_from=None, started_at=None, refusals=0)
+
+
+def keep(session: Session, time_limit: timedelta, now: datetime, actor: str) -> Change:
+    after = replace(session, request=replace(session.request, time_limit=time_limit), revision=session.revision + 1)
+    return Change(session, after, (event(session, "kept", now, f"may run until {after.expected_end:%d %b %H:%M} UTC", actor),))
 
 
 def want_stopped(session: Session, now: datetime, *, outcome: Outcome, why: str, actor: str = "") -> Change:

@@ -19,7 +19,7 @@ class People:
         self._reader = reader
 
     async def add_user(self, user: User) -> None:
-        row = {"name": user.name, "role": user.role.value, "disabled": user.disabled, "team": user.team}
+        row = {"name": user.name, "role": user.role.value, "disabled": user.disabled, "team": user.team, "uid": user.uid}
         taken = Conflict(f"there is a user named {user.name} already", "Choose another name.")
         await self._add(users, "name", {**row, "created_at": to_micros(user.created_at)}, taken)
 
@@ -33,6 +33,11 @@ class People:
         if team == "":
             values["team"] = None
         return await self._writer.write(lambda connection: change_user(connection, name, values))
+
+    async def give_uid(self, name: str, uid: int) -> None:
+        """To one that has none yet; a uid once given stays."""
+        nobodys = (users.c.name == name) & (users.c.uid == 0)
+        await self._writer.write(lambda connection: connection.execute(update(users).where(nobodys).values(uid=uid)) and None)
 
     async def add_token(self, token: Token) -> None:
         row = {"id": token.id, "user": token.user, "label": token.label, "hash": token.hash, "scope": token.scope}
@@ -52,8 +57,8 @@ class People:
         taken = Conflict(f"SSH key {key.fingerprint} is registered already", "A key names one user: use another key.")
         await self._add(keys, "fingerprint", {**row, "added_at": to_micros(key.added_at)}, taken)
 
-    async def keys(self, user: str) -> list[Key]:
-        rows = await self._rows(select(keys).where(keys.c.user == user).order_by(keys.c.added_at, keys.c.fingerprint))
+    async def all_keys(self) -> list[Key]:
+        rows = await self._rows(select(keys).order_by(keys.c.user, keys.c.added_at, keys.c.fingerprint))
         return [Key(**{**row, "added_at": from_micros(row["added_at"])}) for row in rows]
 
     async def remove_key(self, user: str, fingerprint: str) -> None:
@@ -102,7 +107,7 @@ def no_user(name: str) -> NoSuchThing:
 
 
 def user_from_row(row: Mapping[str, Any]) -> User:
-    return User(row["name"], Role(row["role"]), from_micros(row["created_at"]), row["disabled"], row["team"])
+    return User(row["name"], Role(row["role"]), from_micros(row["created_at"]), row["disabled"], row["team"], row["uid"])
 
 
 def token_from_row(row: Mapping[str, Any]) -> Token:

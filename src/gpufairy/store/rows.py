@@ -94,18 +94,21 @@ def session_to_row(session: Session) -> dict[str, Any]:
         "placed_at": to_micros_or_none(session.placed_at),
         "started_at": to_micros_or_none(session.started_at),
         "ended_at": to_micros_or_none(session.ended_at),
+        "swapped_from": session.swapped_from,
     }
 
 
 def session_from_row(row: Any) -> Session:
     """The columns in the order of tables.sessions, which is that of Session's fields."""
     (id_, name, owner, kind, request, submitted_at, since, number, team, priority, wanted, stop_outcome, stop_why,
-     phase, why, outcome, exit_code, seat, attempt, refusals, revision, placed_at, started_at, ended_at) = row  # fmt: skip
+     phase, why, outcome, exit_code, seat, attempt, refusals, revision, placed_at, started_at, ended_at,
+     swapped_from) = row  # fmt: skip
     return Session(
         id_, name, owner, KINDS[kind], request_from_text(request), from_micros(submitted_at), from_micros(since), number, team,
         priority, WANTED[wanted], OUTCOMES[stop_outcome], stop_why, PHASES[phase], why,
         None if outcome is None else OUTCOMES[outcome], exit_code, None if seat is None else seat_from_text(seat), attempt,
         refusals, revision, from_micros_or_none(placed_at), from_micros_or_none(started_at), from_micros_or_none(ended_at),
+        swapped_from,
     )  # fmt: skip
 
 

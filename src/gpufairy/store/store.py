@@ -13,6 +13,7 @@ from gpufairy.store import tables
 from gpufairy.store.database import Database, open_database
 from gpufairy.store.events import Events
 from gpufairy.store.faults import core_errors
+from gpufairy.store.images import Images
 from gpufairy.store.leader import FileLock, Lease, LeaseTimes, take_lease
 from gpufairy.store.meta import Meta
 from gpufairy.store.migrate import migrate
@@ -44,6 +45,7 @@ class Store:
     people: People
     nodes: Nodes
     meta: Meta
+    images: Images
 
     def __init__(self, held: Held, half_life: timedelta, last_number: int) -> None:
         self._held = held
@@ -54,6 +56,7 @@ class Store:
         self.people = People(writer, reader)
         self.nodes = Nodes(writer, reader)
         self.meta = Meta(writer, reader)
+        self.images = Images(writer, reader)
 
     @classmethod
     async def open(

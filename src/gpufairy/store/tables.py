@@ -40,6 +40,7 @@ sessions = Table(
     Column("placed_at", BigInteger),
     Column("started_at", BigInteger),
     Column("ended_at", BigInteger),
+    Column("swapped_from", Text),
 )
 Index("sessions_number", sessions.c.number, unique=True)
 Index("sessions_live_name", sessions.c.owner, sessions.c.name, unique=True, sqlite_where=LIVE, postgresql_where=LIVE)
@@ -113,6 +114,33 @@ users = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("disabled", Boolean, nullable=False),
     Column("team", Text),
+    Column("uid", BigInteger, nullable=False, server_default="0"),
+)
+
+# Images that were made here from sessions. What lies on a machine is the engine's to tell; this is what it cannot know.
+images = Table(
+    "images",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("image_id", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("made_from", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("session_name", Text, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("packages", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("made_at", BigInteger, nullable=False),
+    Column("decided_by", Text),
+)
+Index("images_owner", images.c.owner)
+
+image_uses = Table(
+    "image_uses",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("used_at", BigInteger, nullable=False),
+    Column("used_by", Text, nullable=False),
 )
 
 tokens = Table(

@@ -16,3 +16,4 @@ class PageContext:
     fairy_command: str  # how they call `fairy`
     gpu_readings: Callable[[], Awaitable[Mapping[str, GpuReading]]]  # by GPU UUID
     status_and_title: Callable[[FairyError], tuple[int, str]]  # the API's, so that a page and the API never disagree
+    ssh_port: int | None = None  # None: there is no SSH gateway

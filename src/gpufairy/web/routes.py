@@ -8,7 +8,7 @@ from gpufairy.core.errors import NotSignedIn
 from gpufairy.web.context import PageContext
 from gpufairy.web.home import home
 from gpufairy.web.pages import LOOK, LOOK_AGAIN_S, how_to_sign_in, page_route, show
-from gpufairy.web.session_page import session_page
+from gpufairy.web.session_page import session_page, ways_in
 from gpufairy.web.sign_in import check_same_origin, only_looks_ahead, signed_in, signed_out
 
 A_YEAR_S = 365 * 86400  # the address holds a hash of the file: another file has another address
@@ -30,7 +30,8 @@ def routes(context: PageContext) -> APIRouter:
         caller = caller_of(request)
         seen = await session_page(house, await find_session(house, caller, name))
         refresh_s = LOOK_AGAIN_S if seen.live else None
-        return show("session.html", user=caller.user.name, refresh_s=refresh_s, session=seen, fairy=context.fairy_command)
+        ways = ways_in(context, caller.user.name, seen)
+        return show("session.html", user=caller.user.name, refresh_s=refresh_s, session=seen, fairy=context.fairy_command, ways=ways)
 
     @router.get("/static/look.css")
     async def look() -> Response:

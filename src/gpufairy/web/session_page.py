@@ -2,9 +2,11 @@
 import shlex
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from gpufairy.control.find import wait_of
 from gpufairy.control.house import House
+from gpufairy.control.roster import ENDS_SOON
 from gpufairy.core.amounts import show_cpus, show_size
 from gpufairy.core.explain import why_now
 from gpufairy.core.lifecycle import Phase
@@ -12,6 +14,7 @@ from gpufairy.core.session import GpuSeat, Request, Seat, Session
 from gpufairy.core.share import PARTS
 from gpufairy.core.steps import Event
 from gpufairy.core.workload import WorkloadId
+from gpufairy.web.context import PageContext
 from gpufairy.web.home import when
 from gpufairy.web.text import as_terminal
 from gpufairy.web.words import Mark, ago_words, clock_words, mark_of, seat_words, share_words, time_words
@@ -68,6 +71,7 @@ class SessionPage:
     isolation: str
     history: tuple[Told, ...]
     log: LogTail
+    ends_soon: str  # how long is left, of one that ends soon
 
 
 async def session_page(house: House, session: Session) -> SessionPage:
@@ -90,7 +94,23 @@ async def session_page(house: House, session: Session) -> SessionPage:
         isolation=house.engine.isolation,
         history=tuple(told(event, now) for event in reversed(events)),
         log=log,
+        ends_soon=ends_soon(session, now),
     )
+
+
+def ends_soon(session: Session, now: datetime) -> str:
+    end = session.expected_end
+    return time_words(end - now) if session.phase is Phase.RUNNING and end is not None and now < end < now + ENDS_SOON else ""
+
+
+def ways_in(context: PageContext, user: str, session: SessionPage) -> tuple[tuple[str, str], ...]:
+    """Commands to copy, of one that runs."""
+    if session.mark.look != "run":
+        return ()
+    where, fairy = f"{user}+{session.name}@{urlsplit(context.url).hostname}", context.fairy_command
+    port = context.ssh_port
+    by_ssh = (("shell", f"ssh -p {port} {where}"), ("files", f"sftp -P {port} {where}")) if port is not None else ()
+    return (*by_ssh, ("Jupyter", f"{fairy} open {session.name} jupyter"))
 
 
 def facts(session: Session, now: datetime) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pydantic import Field
 from gpufairy.core.amounts import parse_cpus, parse_duration, parse_size
 from gpufairy.core.cluster import Policy
 from gpufairy.core.errors import BadInput
+from gpufairy.core.image import ImageRules, image_name
 from gpufairy.core.share import PARTS
 from gpufairy.wire.read import Strict, read
 from gpufairy.wire.submit import SubmitBody
@@ -44,8 +45,59 @@ class PolicyConfig(Strict):
     keep_ended: str = "30d"  # logs and results of ended sessions are kept so long
 
 
+class SshConfig(Strict):
+    """The SSH gateway, by which people come into their sessions."""
+
+    enabled: bool = True
+    listen: str | None = None  # as server.listen
+    port: int | None = None  # 8422, and the next free one if that is taken
+    preset: str | None = None  # what is started for somebody who has no session; None: as `fairy start` without options
+
+
+class DockerConfig(Strict):
+    """Sessions in containers, on Docker Engine or on Podman's Docker API."""
+
+    socket: str | None = None  # /path/docker.sock; None: where Docker and Podman usually have theirs
+    network: str = "open"  # "open": out to the world, not to the host or other sessions; "none": nowhere
+    most_processes: int = 4096  # in one session
+    open_files: int = 65536  # of one process
+    homes: str | None = None  # where users' homes lie; None: in the data folder
+    shared: str | None = None  # /shared in every session, read-only; None: in the data folder
+
+
+class ImagesConfig(Strict):
+    """Which images sessions may use. Patterns as in a shell: `pytorch/*`."""
+
+    default: str = "ubuntu:24.04"
+    allow: Annotated[list[str], Field(max_length=1000)] = ["*"]  # noqa: RUF012 - frozen with the model, as are the next
+    root: Annotated[list[str], Field(max_length=1000)] = []  # noqa: RUF012 - in these the user is root, inside the container
+    pull: bool = True  # fetch an image that is not on the machine
+    commit: str = "approve"  # images made from sessions: an admin says who else may use them; "free": all may; "off": none are made
+    commit_quota: str = "50GiB"  # of images that one user has made
+
+
+class FolderConfig(Strict):
+    """A folder of the host that sessions may mount by its name, at /mnt/NAME."""
+
+    path: str
+    write: bool = False
+
+
+class AppsConfig(Strict):
+    """Jupyter and other pages of sessions, each at an origin of its own."""
+
+    domain: str | None = None  # NAME-USER.DOMAIN, to which *.DOMAIN must lead; None: a port for each app
+    port: int = 8423  # with a domain, for all of them
+    ports: str = "8430-8479"  # without one
+
+
 class Config(Strict):
     server: ServerConfig = ServerConfig()
+    ssh: SshConfig = SshConfig()
+    docker: DockerConfig = DockerConfig()
+    images: ImagesConfig = ImagesConfig()
+    folders: Annotated[dict[str, FolderConfig], Field(max_length=100)] = {}  # noqa: RUF012
+    apps: AppsConfig = AppsConfig()
     node: NodeConfig = NodeConfig()
     gpus: GpuConfig = GpuConfig()
     policy: PolicyConfig = PolicyConfig()
@@ -58,6 +110,21 @@ class Config(Strict):
             silent_after=parse_duration(self.policy.silent_after, "policy.silent_after"),
             keep_ended=parse_duration(self.policy.keep_ended, "policy.keep_ended"),
         )
+
+    def to_image_rules(self) -> ImageRules:
+        images = self.images
+        if images.commit not in ("approve", "free", "off"):
+            raise BadInput(f"images.commit: found {images.commit[:40]!r}", "Write approve, free or off.")
+        quota_bytes = parse_size(images.commit_quota, "images.commit_quota")
+        return ImageRules(image_name(images.default, "images.default"), tuple(images.allow), tuple(images.root), images.pull, images.commit, quota_bytes)
+
+    def default_session(self) -> SubmitBody:
+        """What is started for somebody who comes by SSH and has no session."""
+        if self.ssh.preset is None:
+            return SubmitBody()
+        if self.ssh.preset not in self.presets:
+            raise BadInput(f"ssh.preset: no preset {self.ssh.preset[:40]!r}", f"Presets set here: {', '.join(sorted(self.presets)) or 'none'}.")
+        return self.presets[self.ssh.preset]
 
     @property
     def log_cap_bytes(self) -> int:

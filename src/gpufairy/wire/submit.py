@@ -6,6 +6,7 @@ from pydantic import Field
 
 from gpufairy.core.amounts import parse_cpus, parse_duration, parse_size, shown
 from gpufairy.core.errors import BadInput
+from gpufairy.core.image import image_name
 from gpufairy.core.names import RESERVED_ENV, label, session_name
 from gpufairy.core.session import Request, SessionKind
 from gpufairy.core.share import ONE_GPU, Share, parse_share
@@ -80,7 +81,7 @@ def understood(body: SubmitBody, has_gpus: bool) -> Submission:
         memory_bytes=None if body.memory is None else read_memory(str(body.memory)),
         gpu_kind=None if body.gpu_kind is None else label(body.gpu_kind, "gpu_kind"),
         pool=None if body.pool is None else label(body.pool, "pool"),
-        image=None if body.image is None else label(body.image, "image"),
+        image=None if body.image is None else image_name(body.image),
         time_limit=None if body.time is None else parse_duration(str(body.time)),
         env=read_env(body.env or {}),
         mounts=tuple(label(mount, "mounts") for mount in body.mounts or ()),

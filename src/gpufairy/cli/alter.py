@@ -1,0 +1,68 @@
+"""`fairy keep`, `swap`, `commit`: what can be changed about a session that runs."""
+from typing import Annotated
+
+import typer
+
+from gpufairy.cli.exits import FAILED, say
+from gpufairy.cli.follow import Follower
+from gpufairy.cli.options import AsJson, Name, connect, one_command
+from gpufairy.cli.status_line import StatusLine
+from gpufairy.cli.words import clock_of, print_json, safe, write_raw
+from gpufairy.core.amounts import show_size
+
+PACKAGES_SHOWN = 20
+
+Image = Annotated[str, typer.Argument(metavar="IMAGE", help="Name of an image, as `fairy image list` shows them.")]
+
+
+def _keep(
+    ctx: typer.Context, name: Name, time: Annotated[str, typer.Argument(metavar="TIME", help="Such as 2h.")], as_json: AsJson = False
+) -> None:
+    """Let a session run at least so long from now."""
+    with connect(ctx) as fairy:
+        session = fairy.keep(name, time)
+    if as_json:
+        print_json(session)
+    elif session.get("ends_at") is None:
+        print(f"{safe(session['name'])} has no time limit: it runs until it is stopped")
+    else:
+        print(f"{safe(session['name'])} may run until {clock_of(session['ends_at'])}")
+
+
+def _swap(ctx: typer.Context, name: Name, image: Image, as_json: AsJson = False) -> None:
+    """Give a session another image: same name, home, mounts and GPUs. Undone by itself if that does not start.
+
+    What runs in it ends. What you changed outside your home is kept as an image to go back to.
+    """
+    with connect(ctx) as fairy:
+        session = Follower(fairy, write_raw, StatusLine()).to_running(fairy.swap(name, image))
+    if as_json:
+        print_json(session)
+    found = (session.get("request") or {}).get("image")
+    wanted = image if ":" in image.rpartition("/")[2] else f"{image}:latest"
+    if session["state"] != "RUNNING" or found != wanted:
+        say(f"fairy: {session['name']} was not swapped: {session.get('why')}")
+        raise typer.Exit(FAILED)
+    if not as_json:
+        print(f"{safe(session['name'])} runs {safe(found)}")
+
+
+def _commit(ctx: typer.Context, name: Name, image: Image, as_json: AsJson = False) -> None:
+    """Make an image of a session as it is now, without its home. Later sessions can start from it."""
+    with connect(ctx) as fairy:
+        made = fairy.commit(name, image)
+    if as_json:
+        print_json(made)
+        return
+    print(f"{safe(made['name'])}: {show_size(made['size_bytes'])}, made from {safe(made['made_from'])}")
+    for line in made["packages"][:PACKAGES_SHOWN]:
+        print(f"  {safe(line)}")
+    if len(made["packages"]) > PACKAGES_SHOWN:
+        print(f"  and {len(made['packages']) - PACKAGES_SHOWN} more: fairy image show {safe(made['name'])}")
+    if made["state"] == "waiting":
+        print("You may use it now; others once an admin has approved it (fairy image approve).")
+
+
+keep = one_command(_keep, "fairy keep brave-otter 2h")
+swap = one_command(_swap, "fairy swap brave-otter pytorch/pytorch:2.7.0-cuda12.6-cudnn9-runtime")
+commit = one_command(_commit, "fairy commit brave-otter kim/with-apex:1")

@@ -1,0 +1,58 @@
+"""Alter: what people change about a session that runs: how long it may, and which image it runs."""
+from datetime import timedelta
+
+from gpufairy.control.converge import act
+from gpufairy.control.gallery import kept_name
+from gpufairy.control.house import House
+from gpufairy.control.registry import Caller
+from gpufairy.core.amounts import show_duration
+from gpufairy.core.errors import BadInput, Conflict
+from gpufairy.core.image import image_name
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.reconcile import Deed, Order
+from gpufairy.core.session import Session
+from gpufairy.core.steps import Change, keep, swap
+from gpufairy.core.workload import workload_id
+
+
+async def keep_longer(house: House, caller: Caller, session: Session, time: timedelta) -> Session:
+    """At least so long from now; never shorter than it had."""
+    while True:
+        session, now = running(house, session), house.clock()
+        if session.expected_end is None or session.started_at is None:
+            return session
+        if time > house.policy.keep_most:
+            raise BadInput(f"time: {show_duration(time)} is more than {show_duration(house.policy.keep_most)} ahead", "Ask again later.")
+        limit = max(session.expected_end, now + time) - session.started_at
+        if await took(house, keep(session, limit, now, caller.user.name)):
+            return running(house, session)
+
+
+async def swap_image(house: House, caller: Caller, session: Session, image: str) -> Session:
+    """Same name, home, mounts and seat; what it was is kept as an image first, to go back to."""
+    name, shelf = image_name(image), house.gallery.on_shelf()
+    session = running(house, session)
+    house.gallery.check_right(caller, name)
+    if await shelf.image(name) is None:  # fetched while the old one still runs: nobody waits longer than they must
+        async for _ in shelf.pull(name):
+            pass
+    kept = await shelf.commit(workload_id(session), kept_name(session.owner, session.name, session.attempt))
+    while True:
+        session = running(house, session)
+        if await took(house, swap(session, name, kept.name, house.clock(), caller.user.name)):
+            # Should this be lost in a crash, the loops end it when its grace is over.
+            order = Order(deed=Deed.STOP, workload=workload_id(session), grace=house.policy.stop_grace)
+            act(house, order, Deed.STOP)
+            return house.book.get(session.id) or session
+
+
+def running(house: House, session: Session) -> Session:
+    now = house.book.get(session.id) or session
+    if now.phase is not Phase.RUNNING:
+        raise Conflict(f"session {now.name} is {now.state}, not RUNNING", "See `fairy show` for what it does.")
+    return now
+
+
+async def took(house: House, change: Change) -> bool:
+    """False: somebody was faster, so it is to be looked at again."""
+    return bool(await house.save([change]))

@@ -1,0 +1,95 @@
+"""Commit: a running session becomes an image. What came into it is told, and kept with it."""
+import asyncio
+
+from gpufairy.control.house import House
+from gpufairy.control.registry import Caller
+from gpufairy.core.amounts import show_size
+from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NotAllowed, QuotaExceeded
+from gpufairy.core.image import ImageState, MadeImage, image_name, package_difference
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.session import Session
+from gpufairy.core.workload import workload_id
+from gpufairy.engines.contract import Command, Stream
+from gpufairy.engines.streams import read_to_end
+
+# One line a package. The home is left out of the image, so what lies there is not counted either.
+LIST_PACKAGES = """\
+export HOME=/nonexistent PYTHONNOUSERSITE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+dpkg-query -W -f 'apt ${Package} ${Version}\\n' 2>/dev/null
+apk info -v 2>/dev/null | while read -r line; do echo "apk $line"; done
+for python in python3 python; do
+  command -v $python >/dev/null 2>&1 || continue
+  $python -m pip list --format=freeze 2>/dev/null | while IFS='=' read -r name _ version; do echo "pip $name $version"; done
+  break
+done
+command -v conda >/dev/null 2>&1 && conda list 2>/dev/null | while read -r name version _; do
+  case $name in '#'*|'') ;; *) echo "conda $name $version" ;; esac
+done
+true
+"""
+LISTING_LIMIT_S = 60
+LONGEST_LISTING = 4 * 2**20  # bytes
+
+
+async def commit(house: House, caller: Caller, session: Session, name: str) -> MadeImage:
+    gallery = house.gallery
+    gallery.on_shelf()
+    rules = gallery.rules
+    name = image_name(name)
+    if rules.commit == "off":
+        raise NotAllowed("no images are made from sessions here", "Ask an admin.")
+    if session.phase is not Phase.RUNNING:
+        raise Conflict(f"session {session.name} is {session.state}, and only a running one can become an image", "Start it first.")
+    check_name(house, caller, name)
+    used = sum(image.size_bytes for image in gallery.made_by(session.owner))
+    if used >= rules.commit_quota_bytes:
+        quota = show_size(rules.commit_quota_bytes)
+        raise QuotaExceeded(f"{session.owner}'s images hold {show_size(used)} of {quota}", "Remove one: fairy image remove NAME.")
+    return await made(house, session, name)
+
+
+async def made(house: House, session: Session, name: str) -> MadeImage:
+    made_from = session.request.image or house.gallery.rules.default
+    packages = await package_changes(house, session, made_from)
+    image = await house.gallery.on_shelf().commit(workload_id(session), name)
+    free = house.gallery.rules.commit == "free"
+    state, decided_by = (ImageState.APPROVED, "policy") if free else (ImageState.WAITING, None)
+    new = MadeImage(
+        name, image.id, session.owner, made_from, session.id, session.name, image.size_bytes, house.clock(), state, packages, decided_by
+    )
+    return await house.gallery.put(new)
+
+
+def check_name(house: House, caller: Caller, name: str) -> None:
+    """Never over an image that is somebody else's, or that came from a registry."""
+    there = house.gallery.made_named(name)
+    if there is not None and there.owner != caller.user.name and not caller.is_admin:
+        raise NotAllowed(f"image {name} was made by {there.owner}", "Choose another name.")
+    own = f"{caller.user.name}/"
+    if there is None and not name.startswith(own) and not caller.is_admin:
+        raise BadInput(f"image: {name} does not begin with {own}", f"Call it {own}{name.rpartition('/')[2]}.")
+
+
+async def package_changes(house: House, session: Session, made_from: str) -> tuple[str, ...]:
+    """Empty where the image has no shell to ask."""
+    script = ("sh", "-c", LIST_PACKAGES)
+    try:
+        after = await printed(await house.engine.open(workload_id(session), Command(script)))
+        before = await house.gallery.on_shelf().run_once(made_from, script)
+    except EngineRefused:
+        return ()
+    return package_difference(lines(before), lines(after))
+
+
+async def printed(stream: Stream) -> bytes:
+    try:
+        async with asyncio.timeout(LISTING_LIMIT_S):
+            return await read_to_end(stream.stdout, LONGEST_LISTING)
+    except TimeoutError as error:
+        raise EngineRefused(f"its packages could not be listed within {LISTING_LIMIT_S} s") from error
+    finally:
+        await stream.close()
+
+
+def lines(listing: bytes) -> list[str]:
+    return [line for line in listing.decode(errors="replace").splitlines() if line.startswith(("apt ", "apk ", "pip ", "conda "))]

@@ -1,0 +1,47 @@
+"""Roster: who may come in by SSH, and which sessions are about to end. The gateway keeps it, so that a login asks nobody."""
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpufairy.control.bell import PEOPLE, rung
+from gpufairy.control.house import House
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.people import Key
+
+ENDS_SOON = timedelta(minutes=15)  # people are warned from ten minutes on
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    session_id: str
+    owner: str
+    name: str
+    ends_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    revision: int
+    keys: dict[str, list[Key]]  # by user; those who are shut out are not in it
+    endings: list[Ending]
+
+
+async def roster_after(house: House, revision: int, wait_s: float) -> Roster:
+    """At once if people have changed since that revision, else when they do or the time is up."""
+    with house.bells.listen(PEOPLE) as bell:
+        if revision == house.bells.people_revision and not house.bells.leaving.is_set():
+            await rung(bell, wait_s)
+    return roster(house)
+
+
+def roster(house: House) -> Roster:
+    allowed = [user.name for user in house.registry.users() if not user.disabled]
+    return Roster(house.bells.people_revision, {name: house.keyring.of(name) for name in allowed}, endings(house))
+
+
+def endings(house: House) -> list[Ending]:
+    soon = house.clock() + ENDS_SOON
+    return [
+        Ending(session.id, session.owner, session.name, session.expected_end)
+        for session in house.book.active.values()
+        if session.phase is Phase.RUNNING and session.expected_end is not None and session.expected_end < soon
+    ]
