@@ -14,10 +14,13 @@ READY_LIMIT_S = 60
 
 
 class LiveServer:
-    def __init__(self, folder: Path, settings: str = "", options: tuple[str, ...] = ()) -> None:
-        self.folder, self.options = folder, options
+    def __init__(
+        self, folder: Path, settings: str = "", options: tuple[str, ...] = (), *, engine: str = "process", ssh: bool = False
+    ) -> None:
+        """Without an SSH gateway unless asked for: it is a second process to start and end."""
+        self.folder, self.options = folder, ("--engine", engine, *(("--ssh-port", "0") if ssh else ()), *options)
         folder.mkdir(exist_ok=True)
-        (folder / "fairy.toml").write_text(settings)
+        (folder / "fairy.toml").write_text(settings if ssh else f"ssh.enabled = false\n{settings}")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRY_", "XDG_"))}
         self.env |= {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
         self.banner, self.ready_s, self.port = "", 0.0, 0

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from gpufairy import __version__
-from gpufairy.api import cluster, health, people, sessions, stops
+from gpufairy.api import apps, changes, cluster, gateway, health, images, people, sessions, stops, terminal
 from gpufairy.api.context import Context
 from gpufairy.api.door import BodyLimit, guard
 from gpufairy.api.policy import API
@@ -21,10 +21,10 @@ from gpufairy.core.errors import FairyError
 def make_app(context: Context) -> FastAPI:
     app = FastAPI(
         title="gpufairy", version=__version__, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False,
-        dependencies=[Depends(guard(context.house.registry))],
+        dependencies=[Depends(guard(context.house.registry, context.url))],
     )  # fmt: skip
     app.include_router(health.routes(context))
-    for part in (sessions, stops, cluster, people):
+    for part in (sessions, changes, apps, terminal, stops, images, cluster, people, gateway):
         app.include_router(part.routes(context))
     add_docs(app)
     app.add_exception_handler(FairyError, on_fairy_error)

@@ -2,13 +2,14 @@
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import urlsplit
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
-from gpufairy.api.policy import POLICY, Who
+from gpufairy.api.policy import POLICY, WEBSOCKET, Who
 from gpufairy.api.problems import problem
 from gpufairy.control.links import PAGE_COOKIE
-from gpufairy.control.registry import PAGE_SCOPE, SIGN_IN_AGAIN, Caller, Registry
+from gpufairy.control.registry import GATEWAY_SCOPE, PAGE_SCOPE, SIGN_IN_AGAIN, Caller, Registry
 from gpufairy.core.errors import BadInput, NotAllowed, NotSignedIn
 
 LARGEST_NUMBER = 2**63 - 1  # of a query: what the database and the kernel take
@@ -51,25 +52,27 @@ class BodyLimit:
         await answer(scope, receive, send)
 
 
-def guard(registry: Registry) -> Callable[[Request], Awaitable[None]]:
-    """The check that stands before every route; leaves the caller in `request.state.caller`."""
+def guard(registry: Registry, url: str) -> Callable[[HTTPConnection], Awaitable[None]]:
+    """The check that stands before every route, WebSockets too; leaves the caller in `request.state.caller`."""
 
-    async def check(request: Request) -> None:
+    async def check(request: HTTPConnection) -> None:
         who = row_of(request)
         if who is Who.ANYONE or (who is Who.LOCAL and is_local(request)):
             return
-        # Never both: a cookie comes along by itself, so a page elsewhere could use the API with it.
-        caller = registry.caller(page_cookie(request) if who is Who.PAGE else bearer(request))
+        if who is Who.PAGE and method_of(request) == WEBSOCKET:
+            check_own_page(request, url)
+        caller = registry.caller(token_of(request, who))
         request.state.caller = caller
         if not allows(who, caller):
-            raise NotAllowed(f"{request.method} {request.url.path} is not for {words(caller)}", "Ask an admin.")
+            raise NotAllowed(f"{method_of(request)} {request.url.path} is not for {words(caller)}", "Ask an admin.")
 
     return check
 
 
-def still_allowed(registry: Registry, request: Request) -> Callable[[], bool]:
+def still_allowed(registry: Registry, request: HTTPConnection) -> Callable[[], bool]:
     """For streams, which outlive the check at their beginning: whether it would come out no worse now."""
-    who, token, then = row_of(request), bearer(request), caller_of(request)
+    who, then = row_of(request), caller_of(request)
+    token = token_of(request, who)
 
     def look() -> bool:
         try:
@@ -81,8 +84,30 @@ def still_allowed(registry: Registry, request: Request) -> Callable[[], bool]:
     return look
 
 
-def row_of(request: Request) -> Who:
-    return POLICY[request.method if request.method != "HEAD" else "GET", request.scope["route"].path]
+def row_of(request: HTTPConnection) -> Who:
+    method = method_of(request)
+    who = POLICY[method if method != "HEAD" else "GET", request.scope["route"].path]
+    if who is not Who.BROWSER:
+        return who
+    return Who.SIGNED_IN if "authorization" in request.headers else Who.PAGE
+
+
+def method_of(request: HTTPConnection) -> str:
+    return str(request.scope.get("method", WEBSOCKET))
+
+
+def token_of(request: HTTPConnection, who: Who) -> str:
+    """Never both: a cookie comes along by itself, so a page elsewhere could use the API with it."""
+    return page_cookie(request) if who is Who.PAGE else bearer(request)
+
+
+def check_own_page(request: HTTPConnection, url: str) -> None:
+    """Browsers let any page open a socket to us, and send our cookie along: the page that asks must be ours, to the letter."""
+    scheme = {"ws": "http", "wss": "https"}.get(request.url.scheme, request.url.scheme)
+    # People reach the server by names it does not know of, and a proxy may speak TLS for it: so either will do.
+    own = {f"{scheme}://{request.headers.get('host', '')}", "{0.scheme}://{0.netloc}".format(urlsplit(url))}
+    if request.headers.get("origin") not in own:
+        raise NotAllowed("a page of another site asked for this, or the browser does not say which", "Open it on the page itself.")
 
 
 def allows(who: Who, caller: Caller) -> bool:
@@ -91,8 +116,10 @@ def allows(who: Who, caller: Caller) -> bool:
             return caller.is_admin
         case Who.PERSON:
             return caller.scope == "full"
-        case Who.SIGNED_IN:
+        case Who.SIGNED_IN | Who.BROWSER:
             return caller.scope in ("full", "session")
+        case Who.GATEWAY:
+            return caller.scope == GATEWAY_SCOPE
         case Who.PAGE:
             return caller.scope == PAGE_SCOPE
         case Who.LOCAL:
@@ -107,27 +134,27 @@ def words(caller: Caller) -> str:
     return f"{caller.user.name}, whose role is {caller.user.role}" if caller.scope == "full" else f"a token for {caller.scope} alone"
 
 
-def is_local(request: Request) -> bool:
+def is_local(request: HTTPConnection) -> bool:
     """By the address the connection comes from; a proxy in front hides that, so what a proxy passes on is not local."""
     forwarded = any(name in request.headers for name in ("forwarded", "x-forwarded-for"))
     return request.client is not None and request.client.host in LOOPBACK and not forwarded
 
 
-def bearer(request: Request) -> str:
+def bearer(request: HTTPConnection) -> str:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not token:
         raise NotSignedIn("this needs a token, and none was sent", SIGN_IN_AGAIN)
     return token.strip()
 
 
-def page_cookie(request: Request) -> str:
+def page_cookie(request: HTTPConnection) -> str:
     token = request.cookies.get(PAGE_COOKIE, "")
     if not token:
         raise NotSignedIn("this browser is not signed in", "Open a sign-in link.")
     return token
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(request: HTTPConnection) -> Caller:
     caller = request.state.caller
     assert isinstance(caller, Caller)
     return caller

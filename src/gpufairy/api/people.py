@@ -35,7 +35,8 @@ def add_user_routes(router: APIRouter, context: Context) -> None:
         caller = caller_of(request)
         role = Role.ADMIN if caller.is_admin else Role.USER  # from inside a session nobody is admin
         token = {"scope": caller.scope, "id": caller.token_id, "session": caller.session_id}
-        return {**user_shape(caller.user), "role": role, "token": token, "machine": context.machine}
+        ssh_port = None if context.ssh is None else context.ssh.port
+        return {**user_shape(caller.user), "role": role, "token": token, "machine": context.machine, "ssh_port": ssh_port}
 
     @router.post("/signin-links", status_code=201)
     async def sign_in_link(request: Request) -> JSONResponse:
@@ -97,12 +98,12 @@ def add_token_routes(router: APIRouter, context: Context) -> None:
 
 
 def add_key_routes(router: APIRouter, context: Context) -> None:
-    people, clock = context.house.store.people, context.house.clock
+    keyring, clock = context.house.keyring, context.house.clock
 
     @router.get("/keys")
     async def keys(request: Request, user: str | None = None) -> dict[str, Any]:
         """Your SSH keys."""
-        return {"items": [key_shape(key) for key in await people.keys(meant(caller_of(request), user))], "next": None}
+        return {"items": [key_shape(key) for key in keyring.of(meant(caller_of(request), user))], "next": None}
 
     @router.post("/keys", status_code=201)
     async def add_key(request: Request) -> JSONResponse:
@@ -110,16 +111,13 @@ def add_key_routes(router: APIRouter, context: Context) -> None:
         body, caller = read(KeyBody, await json_body(request), "key"), caller_of(request)
         owner = context.house.registry.user(meant(caller, body.user)).name
         key = parse_key(body.key, owner, clock())
-        await people.add_key(key)
+        await keyring.add(key)
         return JSONResponse(key_shape(key), 201)
 
     @router.delete("/keys/{fingerprint:path}", status_code=204)
     async def remove_key(request: Request, fingerprint: str, user: str | None = None) -> Response:
         """Take a key away."""
-        owner = meant(caller_of(request), user)
-        if fingerprint not in {key.fingerprint for key in await people.keys(owner)}:
-            raise NoSuchThing(f"{owner} has no key {fingerprint[:80]!r}", "See `fairy key list`.")
-        await people.remove_key(owner, fingerprint)
+        await keyring.remove(meant(caller_of(request), user), fingerprint)
         return Response(status_code=204)
 
 

@@ -8,10 +8,13 @@ class Who(StrEnum):
     SIGNED_IN = "signed in"  # with any token of a user, also from inside a session; they see their own things alone
     PERSON = "person"  # as SIGNED_IN, but not from inside a session
     ADMIN = "admin"
+    GATEWAY = "gateway"  # the SSH gateway's own token, which opens nothing else
+    BROWSER = "browser"  # as SIGNED_IN; or by the cookie of a browser, if it says that a page of ours asks
     PAGE = "page"  # signed in by the cookie of a browser, which opens nothing else; others are shown how to sign in
 
 
 API = "/api/v1"
+WEBSOCKET = "WEBSOCKET"  # in place of a method
 POLICY: dict[tuple[str, str], Who] = {
     ("GET", "/healthz"): Who.ANYONE,
     ("GET", "/readyz"): Who.ANYONE,
@@ -23,6 +26,13 @@ POLICY: dict[tuple[str, str], Who] = {
     ("GET", "/static/look.css"): Who.ANYONE,
     ("GET", "/"): Who.PAGE,
     ("GET", "/sessions/{name}"): Who.PAGE,
+    ("GET", "/sessions/{name}/terminal"): Who.PAGE,
+    ("POST", "/sessions/{name}/apps/{app}"): Who.PAGE,
+    ("GET", "/static/xterm.css"): Who.ANYONE,
+    ("GET", "/static/terminal.css"): Who.ANYONE,
+    ("GET", "/static/xterm.js"): Who.ANYONE,
+    ("GET", "/static/xterm-fit.js"): Who.ANYONE,
+    ("GET", "/static/terminal.js"): Who.ANYONE,
     ("GET", f"{API}/sessions"): Who.SIGNED_IN,
     ("POST", f"{API}/sessions"): Who.SIGNED_IN,
     ("GET", f"{API}/sessions/{{name}}"): Who.SIGNED_IN,
@@ -31,6 +41,16 @@ POLICY: dict[tuple[str, str], Who] = {
     ("GET", f"{API}/sessions/{{name}}/results"): Who.SIGNED_IN,
     ("GET", f"{API}/sessions/{{name}}/events"): Who.SIGNED_IN,
     ("GET", f"{API}/sessions/{{name}}/why"): Who.SIGNED_IN,
+    ("POST", f"{API}/sessions/{{name}}/keep"): Who.SIGNED_IN,
+    ("POST", f"{API}/sessions/{{name}}/swap"): Who.SIGNED_IN,
+    ("POST", f"{API}/sessions/{{name}}/commit"): Who.SIGNED_IN,
+    ("POST", f"{API}/sessions/{{name}}/apps"): Who.SIGNED_IN,
+    (WEBSOCKET, f"{API}/sessions/{{name}}/terminal"): Who.BROWSER,
+    ("GET", f"{API}/images"): Who.SIGNED_IN,
+    ("POST", f"{API}/images/pull"): Who.SIGNED_IN,
+    ("POST", f"{API}/images/approve"): Who.ADMIN,
+    ("POST", f"{API}/images/refuse"): Who.ADMIN,
+    ("DELETE", f"{API}/images"): Who.PERSON,
     ("POST", f"{API}/stops"): Who.SIGNED_IN,
     ("GET", f"{API}/queue"): Who.SIGNED_IN,
     ("GET", f"{API}/nodes"): Who.SIGNED_IN,
@@ -50,4 +70,8 @@ POLICY: dict[tuple[str, str], Who] = {
     ("GET", f"{API}/keys"): Who.PERSON,
     ("POST", f"{API}/keys"): Who.PERSON,
     ("DELETE", f"{API}/keys/{{fingerprint:path}}"): Who.PERSON,
+    ("GET", f"{API}/gateway/roster"): Who.GATEWAY,
+    ("POST", f"{API}/gateway/doors"): Who.GATEWAY,
+    ("GET", f"{API}/gateway/apps"): Who.GATEWAY,
+    ("POST", f"{API}/gateway/tickets"): Who.GATEWAY,
 }

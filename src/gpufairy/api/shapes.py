@@ -3,8 +3,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from gpufairy.control.gallery import Offer
 from gpufairy.core.explain import Wait, why_now
 from gpufairy.core.holders import Holder
+from gpufairy.core.image import ImageRules, MadeImage, image_name
 from gpufairy.core.lifecycle import Phase, state_word
 from gpufairy.core.node import Gpu, Node
 from gpufairy.core.people import Key, Token, User
@@ -38,6 +40,7 @@ def session_shape(session: Session, wait: Wait | None = None) -> dict[str, Any]:
         "attempt": session.attempt,
         "priority": session.priority,
         "revision": session.revision,
+        "ends_at": moment(session.expected_end),
     }
 
 
@@ -169,6 +172,24 @@ def token_shape(token: Token) -> dict[str, Any]:
 
 def key_shape(key: Key) -> dict[str, Any]:
     return {"fingerprint": key.fingerprint, "user": key.user, "key": key.text, "comment": key.comment, "added_at": moment(key.added_at)}
+
+
+def offer_shape(offer: Offer, rules: ImageRules) -> dict[str, Any]:
+    image = offer.image
+    return {
+        "name": image.name, "id": image.id, "size_bytes": image.size_bytes, "created_at": moment(image.created_at), "cuda": image.cuda,
+        "last_used_at": moment(offer.used_at), "default": image.name == image_name(rules.default),
+        "root_inside": rules.root_inside(image.name), "allowed": offer.refusal is None, "why_not": offer.refusal,
+        "made": None if offer.made is None else made_image_shape(offer.made),
+    }  # fmt: skip
+
+
+def made_image_shape(made: MadeImage) -> dict[str, Any]:
+    return {
+        "name": made.name, "id": made.image_id, "owner": made.owner, "made_from": made.made_from, "session": made.session_name,
+        "size_bytes": made.size_bytes, "made_at": moment(made.made_at), "state": made.state, "packages": list(made.packages),
+        "decided_by": made.decided_by,
+    }  # fmt: skip
 
 
 def moment(at: datetime | None) -> str | None:

@@ -14,6 +14,7 @@ from gpufairy.client.errors import ServerNotReached
 from gpufairy.client.protocol import (
     IS_IT_RUNNING,
     Call,
+    JsonLines,
     Record,
     ServerSentEvents,
     checked_token,
@@ -71,6 +72,33 @@ class AsyncFairy:
 
     async def stop_all(self, names: Sequence[str] | None = None) -> Any:
         return await self._ask(calls.stop_all(names))
+
+    async def keep(self, name: str, time: str) -> Any:
+        return await self._ask(calls.keep(name, time))
+
+    async def swap(self, name: str, image: str) -> Any:
+        return await self._ask(calls.swap(name, image))
+
+    async def commit(self, name: str, image: str) -> Any:
+        return await self._ask(calls.commit(name, image))
+
+    async def open_app(self, name: str, app: str) -> Any:
+        return await self._ask(calls.open_app(name, app))
+
+    async def images(self) -> Any:
+        return (await self._ask(calls.images()))["items"]
+
+    async def pull_image(self, image: str) -> AsyncIterator[Record]:
+        lines = JsonLines()
+        async for chunk in self._stream(calls.pull_image(image)):
+            for record in lines.feed(chunk):
+                yield record
+
+    async def decide_image(self, image: str, approve: bool) -> Any:
+        return await self._ask(calls.decide_image(image, approve=approve))
+
+    async def remove_image(self, image: str) -> None:
+        await self._ask(calls.remove_image(image))
 
     def logs(self, name: str, follow: bool = False, from_bytes: int = 0) -> AsyncIterator[bytes]:
         return self._stream(calls.logs(name, follow=follow, from_bytes=from_bytes))

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
 
+IMAGE_LIMIT_S = 1800.0  # many GiB are written, or fetched
 PAGE = 200  # sessions asked for at a time: one answer of some 100 KiB
 
 
@@ -30,6 +31,38 @@ def stop(name: str) -> Call:
 
 def stop_all(names: Sequence[str] | None) -> Call:
     return Call("POST", path_of("stops"), {"all": True} if names is None else {"names": list(names)})
+
+
+def keep(name: str, time: str) -> Call:
+    return Call("POST", path_of("sessions", name, "keep"), {"time": time})
+
+
+def swap(name: str, image: str) -> Call:
+    return Call("POST", path_of("sessions", name, "swap"), {"image": image}, limit_s=IMAGE_LIMIT_S)
+
+
+def commit(name: str, image: str) -> Call:
+    return Call("POST", path_of("sessions", name, "commit"), {"image": image}, limit_s=IMAGE_LIMIT_S)
+
+
+def open_app(name: str, app: str) -> Call:
+    return Call("POST", path_of("sessions", name, "apps"), {"app": app})
+
+
+def images() -> Call:
+    return Call("GET", path_of("images"))
+
+
+def pull_image(image: str) -> Call:
+    return Call("POST", path_of("images", "pull"), {"image": image})
+
+
+def decide_image(image: str, *, approve: bool) -> Call:
+    return Call("POST", path_of("images", "approve" if approve else "refuse"), {"image": image})
+
+
+def remove_image(image: str) -> Call:
+    return Call("DELETE", path_of("images", image=image), limit_s=IMAGE_LIMIT_S)
 
 
 def logs(name: str, *, follow: bool, from_bytes: int) -> Call:

@@ -144,6 +144,17 @@ class ServerSentEvents:
                 yield _event(joined)
 
 
+@dataclass(slots=True)
+class JsonLines:
+    """Reads one record a line."""
+
+    lines: Lines = field(default_factory=Lines)
+
+    def feed(self, chunk: bytes) -> Iterator[Record]:
+        for line in self.lines.feed(chunk):
+            yield _event(line.decode(errors="replace"))
+
+
 def _event(text: str) -> Record:
     try:
         event = json.loads(text)

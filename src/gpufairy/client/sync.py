@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from gpufairy.client import calls
-from gpufairy.client.protocol import Record, ServerSentEvents, free_of
+from gpufairy.client.protocol import JsonLines, Record, ServerSentEvents, free_of
 from gpufairy.client.transport import Transport
 
 
@@ -65,6 +65,36 @@ class Fairy:
     def stop_all(self, names: Sequence[str] | None = None) -> Any:
         """All of these at once, or all of one's own: {"items": […], "missing": […]}."""
         return self._transport.ask(calls.stop_all(names))
+
+    def keep(self, name: str, time: str) -> Any:
+        """Let it run at least so long from now."""
+        return self._transport.ask(calls.keep(name, time))
+
+    def swap(self, name: str, image: str) -> Any:
+        return self._transport.ask(calls.swap(name, image))
+
+    def commit(self, name: str, image: str) -> Any:
+        """The image that was made, with the packages that came and went."""
+        return self._transport.ask(calls.commit(name, image))
+
+    def open_app(self, name: str, app: str) -> Any:
+        """Starts it if need be. Its "url" opens it in a browser, once, within a minute."""
+        return self._transport.ask(calls.open_app(name, app))
+
+    def images(self) -> Any:
+        return self._transport.ask(calls.images())["items"]
+
+    def pull_image(self, image: str) -> Iterator[Record]:
+        """How far it is, until {"done": true} or {"error": …}."""
+        lines = JsonLines()
+        for chunk in self._transport.stream(calls.pull_image(image)):
+            yield from lines.feed(chunk)
+
+    def decide_image(self, image: str, approve: bool) -> Any:
+        return self._transport.ask(calls.decide_image(image, approve=approve))
+
+    def remove_image(self, image: str) -> None:
+        self._transport.ask(calls.remove_image(image))
 
     def logs(self, name: str, follow: bool = False, from_bytes: int = 0) -> Iterator[bytes]:
         return self._transport.stream(calls.logs(name, follow=follow, from_bytes=from_bytes))

@@ -43,7 +43,11 @@ JUPYTER_FLAGS = (
 )  # fmt: skip
 MLFLOW_FLAGS = (
     "server", "--host", "127.0.0.1", "--port", "{port}", "--backend-store-uri", "sqlite:///mlruns/mlflow.db",
-    "--artifacts-destination", "mlruns/artifacts",
+    "--artifacts-destination", "mlruns/artifacts", "--workers", "1",  # for one user: each of the usual four takes half a GiB
+)  # fmt: skip
+# It knows no host but localhost by itself, and the proxy has checked host and origin before. Its job runners are four processes more.
+MLFLOW_ENV = (
+    ("MLFLOW_SERVER_ALLOWED_HOSTS", "*"), ("MLFLOW_SERVER_CORS_ALLOWED_ORIGINS", "*"), ("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false"),
 )  # fmt: skip
 CODE_SERVER_FLAGS = ("--auth", "none", "--bind-addr", "127.0.0.1:{port}", "--disable-telemetry", "--disable-update-check", ".")
 OPENVSCODE_FLAGS = ("--host", "127.0.0.1", "--port", "{port}", "--without-connection-token", "--accept-server-license-terms")
@@ -70,8 +74,7 @@ APPS = (
     ),
     App(
         "mlflow", "MLflow", 5000, ("mlflow", "/shared/envs/mlflow/bin/mlflow"), {"mlflow": MLFLOW_FLAGS},
-        # It knows no host but localhost by itself; the proxy has checked host and origin before.
-        (("MLFLOW_SERVER_ALLOWED_HOSTS", "*"), ("MLFLOW_SERVER_CORS_ALLOWED_ORIGINS", "*")), "mlruns",
+        MLFLOW_ENV, "mlruns",
         f"In the session: pip install --user mlflow. {for_all('mlflow', 'mlflow')}",
     ),
     App(

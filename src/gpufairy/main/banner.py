@@ -1,5 +1,6 @@
 """The block that `fairy up` prints: where it is, what it found, what to try."""
 import sys
+from urllib.parse import urlsplit
 
 from gpufairy import __version__
 from gpufairy.core.amounts import show_cpus, show_size
@@ -14,9 +15,11 @@ TRY = (
 )
 
 
-def banner(setup: Setup, engine: Engine, user: str, sign_in: str) -> str:
+def banner(setup: Setup, engine: Engine, user: str, sign_in: str, ssh_port: int | None) -> str:
+    host = urlsplit(setup.url).hostname
     rows = [
         ("page", f"{sign_in}   (signs you in, once)"),
+        ("ssh", f"ssh -p {ssh_port} {user}@{host}   (first: fairy key add ~/.ssh/id_ed25519.pub)" if ssh_port else "off"),
         ("data", str(setup.data)),
         ("you", f"{user}, admin; signed in on the command line"),
         ("node", f"{setup.node.name}: {show_cpus(setup.node.cpus_milli)} CPUs, {show_size(setup.node.memory_bytes)}"),

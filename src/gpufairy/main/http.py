@@ -52,12 +52,22 @@ class GuardedHttp(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # to WebSockets, of which we have none: answered like any other request
+            self._upgrade()
         except httptools.HttpParserError as error:
             self._refuse(TOO_MUCH if isinstance(error.__context__, TooMuch) else NOT_HTTP)
         else:
             if self._held_bytes > self.limits.head_bytes:
                 self._refuse(TOO_MUCH)
+
+    def _upgrade(self) -> None:
+        """To WebSockets; anything else is answered like any other request."""
+        if not self._should_upgrade():
+            return
+        if not self._answered:  # two answers would be mixed
+            self.transport.abort()
+            return
+        self._give(None)  # who comes is asked next, and whoever may not is answered at once
+        self.handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         self._held_bytes = 0

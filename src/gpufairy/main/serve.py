@@ -19,6 +19,7 @@ from gpufairy.api.context import Context
 from gpufairy.api.problems import status_and_title
 from gpufairy.client.machine import this_machine
 from gpufairy.control.admit import admit
+from gpufairy.control.apps import Apps, AppsSettings
 from gpufairy.control.clock import SteadyClock
 from gpufairy.control.converge import converge
 from gpufairy.control.expire import expire, forget
@@ -30,18 +31,24 @@ from gpufairy.control.passes import make_pass
 from gpufairy.control.place import place_waiting
 from gpufairy.core.node import Node
 from gpufairy.core.session import Session
+from gpufairy.core.uids import Uids
 from gpufairy.engines.contract import Credentials
+from gpufairy.engines.docker import DockerEngine
 from gpufairy.engines.process import ProcessEngine
+from gpufairy.main.containers import api_listener, docker_engine, places, uids_on_folders
 from gpufairy.main.http import GuardedHttp
+from gpufairy.main.ssh import Gateway, start_gateway
 from gpufairy.store.store import Store
 from gpufairy.web import routes as pages
 from gpufairy.web.context import PageContext
+from gpufairy.wire.apps import parse_ports
 from gpufairy.wire.config import Config
 
 log = logging.getLogger("gpufairy.serve")
 
 PASS_SECRET = "pass_secret"  # in the store's meta table: signs the tokens that sessions are given
 IDLE_S = 15  # of a connection between two requests: strangers hold none for longer
+WEBSOCKET_BYTES = 2**20  # of one message: what somebody pastes into a terminal
 DRAIN_S = 3  # how long open requests may take to end when the server is asked to leave
 
 
@@ -57,6 +64,9 @@ class Setup:
     fairy_path: str  # a folder with `fairy` in it, put on the PATH of sessions
     admin: str  # the person who starts it
     fairy_command: str  # how the person who started it calls `fairy`
+    engine: str = "process"
+    host: str = "127.0.0.1"  # the address that is listened on
+    ssh_port: int | None = None  # None: the first that is free
 
 
 @asynccontextmanager
@@ -68,11 +78,12 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
     async with contextlib.AsyncExitStack() as undo:
         undo.push_async_callback(store.close)
         secret = bytes.fromhex(await store.meta.put_once(PASS_SECRET, secrets.token_hex(32)))
-        engine = ProcessEngine(
-            setup.data / "sessions", setup.node, partial(credentials, secret, setup.url),
-            log_cap_bytes=setup.config.log_cap_bytes, path_prepend=setup.fairy_path,
-        )  # fmt: skip
-        house = House(store, engine, SteadyClock(), policy, secret)
+        gateway = asyncio.create_task(ssh_gateway(setup, secret))  # it starts while the rest does
+        undo.push_async_callback(send_away, gateway)
+        to_speak_with = partial(credentials, secret, setup.url)
+        engine = await asyncio.to_thread(make_engine, setup, to_speak_with, lambda owner: house.registry.user(owner).uid)
+        uids = Uids(on_folders=uids_on_folders(places(setup.data, setup.config).homes))
+        house: House = House(store, engine, SteadyClock(), policy, secret, uids=uids, images=setup.config.to_image_rules())
         await engine.start(house.bells.converge.set)
         undo.push_async_callback(engine.close)
         undo.push_async_callback(house.deeds.close)
@@ -82,7 +93,38 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         # And before anything is placed: what runs holds its GPUs, even if the store does not know of it yet.
         await converge(house)
         readings = Meter(house, engine.pids_of_all).readings
-        yield Context(house, SignInLinks(house.clock), setup.url, make_loops(house), setup.config.presets, readings, this_machine())
+        ssh = await gateway
+        yield Context(
+            house, SignInLinks(house.clock), setup.url, make_loops(house), setup.config.presets, setup.config.default_session(), readings,
+            this_machine() if setup.engine == "process" else None, ssh,
+            None if ssh is None else Apps(house, apps_settings(setup), setup.data / "apps.json"),
+        )  # fmt: skip
+
+
+def apps_settings(setup: Setup) -> AppsSettings:
+    apps = setup.config.apps
+    return AppsSettings(setup.url, setup.config.ssh.listen or setup.host, parse_ports(apps.ports), apps.domain, apps.port)
+
+
+async def ssh_gateway(setup: Setup, secret: bytes) -> Gateway | None:
+    ssh = setup.config.ssh
+    return await start_gateway(setup.data, ssh.listen or setup.host, setup.ssh_port, secret) if ssh.enabled else None
+
+
+async def send_away(starting: asyncio.Task[Gateway | None]) -> None:
+    """It takes nobody new in, and stays for those who are in: a restart of the server cuts no shell."""
+    starting.cancel()
+    await asyncio.wait([starting])
+    if not starting.cancelled() and starting.exception() is None and (gateway := starting.result()) is not None:
+        gateway.drain()
+
+
+def make_engine(setup: Setup, credentials: Callable[[Session], Credentials], uid_of: Callable[[str], int]) -> ProcessEngine | DockerEngine:
+    if setup.engine == "docker":
+        return docker_engine(setup.data, setup.config, setup.node, credentials, uid_of)
+    return ProcessEngine(
+        setup.data / "sessions", setup.node, credentials, log_cap_bytes=setup.config.log_cap_bytes, path_prepend=setup.fairy_path
+    )
 
 
 def credentials(secret: bytes, url: str, session: Session) -> Credentials:
@@ -136,7 +178,11 @@ class Web(uvicorn.Server):
 
 def with_pages(app: FastAPI, setup: Setup, context: Context) -> FastAPI:
     """The app's own guard stands before these routes too."""
-    page_context = PageContext(context.house, context.links, setup.url, setup.fairy_command, context.gpu_readings, status_and_title)
+    ssh_port = None if context.ssh is None else context.ssh.port
+    page_context = PageContext(
+        context.house, context.links, setup.url, setup.fairy_command, context.gpu_readings, status_and_title, ssh_port,
+        context.apps,
+    )  # fmt: skip
     app.include_router(pages.routes(page_context))
     return app
 
@@ -146,7 +192,8 @@ async def serve(setup: Setup, on_ready: Callable[[Context], Awaitable[None]]) ->
     async with opened(setup) as context:
         app = with_pages(make_app(context), setup, context)
         settings = uvicorn.Config(
-            app, http=GuardedHttp, ws="none", log_config=None, access_log=False, server_header=False, lifespan="off",
+            app, http=GuardedHttp, ws="websockets-sansio", ws_max_size=WEBSOCKET_BYTES, ws_per_message_deflate=False,
+            log_config=None, access_log=False, server_header=False, lifespan="off",
             timeout_graceful_shutdown=DRAIN_S, timeout_keep_alive=IDLE_S,
         )  # fmt: skip
         web = Web(settings)
@@ -158,7 +205,7 @@ async def serve(setup: Setup, on_ready: Callable[[Context], Awaitable[None]]) ->
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, leave)
         async with running(context.loops, leave):
-            answering = asyncio.create_task(web.serve(sockets=[setup.listener]))
+            answering = asyncio.create_task(web.serve(sockets=[setup.listener, api_listener(setup.data)]))
             await asyncio.wait([answering, asyncio.create_task(web.answers.wait())], return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
                 await on_ready(context)

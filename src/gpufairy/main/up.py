@@ -32,8 +32,8 @@ def _up(
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Else ~/.local/share/gpufairy.")] = None,
     port: Annotated[int | None, typer.Option("--port", help="Port of page and API. Else 8420, or the next that is free.")] = None,
     listen_on: Annotated[str | None, typer.Option("--listen", metavar="ADDRESS", help="Else 127.0.0.1: this machine alone.")] = None,
-    ssh_port: Annotated[int | None, typer.Option("--ssh-port", help="For the SSH gateway, which this version does not have yet.")] = None,
-    engine: Annotated[str, typer.Option("--engine", metavar="auto|process", help="What runs the sessions.")] = "auto",
+    ssh_port: Annotated[int | None, typer.Option("--ssh-port", help="Port of the SSH gateway. Else 8422, or the next that is free.")] = None,
+    engine: Annotated[str, typer.Option("--engine", metavar="auto|process|docker", help="What runs the sessions.")] = "auto",
     simulate: Annotated[str | None, typer.Option("--simulate", metavar="GPUS", help="Pretend: 4xA100-40GB,1xH200,1xA100:mig")] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A fairy.toml with settings.")] = None,
     background: Annotated[bool, typer.Option("-d", "--detach", help="Return when it serves.")] = False,
@@ -43,13 +43,11 @@ def _up(
     if background:
         in_background()
         return
-    if ssh_port is not None:
-        sys.stderr.write("fairy: --ssh-port is not used: the SSH gateway is not part of this version yet\n")
     settings = load_config(config)
     settings.to_policy()
-    chosen_engine(engine)
+    chosen = chosen_engine(engine, settings)
     folder = data_folder(data, dict(os.environ))
-    node = this_node(settings, simulate)
+    node = this_node(settings, simulate, chosen)
     make_private(folder)
     host = listen_on or settings.server.listen
     listener = listen(host, settings.server.port if port is None else port)
@@ -58,7 +56,8 @@ def _up(
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     called = os.environ.get("FAIRY_COMMAND", "fairy")
-    setup = Setup(folder, listener, url, node, settings, write_fairy_command(folder), admin_name(), called)
+    ssh_port = settings.ssh.port if ssh_port is None else ssh_port
+    setup = Setup(folder, listener, url, node, settings, write_fairy_command(folder), admin_name(), called, chosen, host, ssh_port)
     asyncio.run(serve(setup, lambda context: ready(setup, context)))
 
 
@@ -76,7 +75,7 @@ async def ready(setup: Setup, context: Context) -> None:
     await sign_in(setup, context.house)
     noted = local_server.LocalServer(os.getpid(), local_server.birth_of(os.getpid()), setup.url, str(setup.data))
     local_server.write_down(noted, os.environ)
-    text = banner(setup, context.house.engine, user, f"{setup.url}/signin?code={context.links.make(user)}")
+    text = banner(setup, context.house.engine, user, f"{setup.url}/signin?code={context.links.make(user)}", context.ssh.port if context.ssh else None)
     announce_to = os.environ.pop(ANNOUNCE, None)
     if announce_to is None:
         say(text)

@@ -2,6 +2,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from gpufairy.control.apps import Apps
 from gpufairy.control.house import House
 from gpufairy.control.links import SignInLinks
 from gpufairy.core.errors import FairyError
@@ -17,3 +18,4 @@ class PageContext:
     gpu_readings: Callable[[], Awaitable[Mapping[str, GpuReading]]]  # by GPU UUID
     status_and_title: Callable[[FairyError], tuple[int, str]]  # the API's, so that a page and the API never disagree
     ssh_port: int | None = None  # None: there is no SSH gateway
+    apps: Apps | None = None  # None likewise: it serves them

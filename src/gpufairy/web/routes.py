@@ -4,7 +4,9 @@ from starlette.responses import Response
 
 from gpufairy.control.find import find_session
 from gpufairy.control.registry import Caller
+from gpufairy.core.apps import APPS
 from gpufairy.core.errors import NotSignedIn
+from gpufairy.web import terminal
 from gpufairy.web.context import PageContext
 from gpufairy.web.home import home
 from gpufairy.web.pages import LOOK, LOOK_AGAIN_S, how_to_sign_in, page_route, show
@@ -17,6 +19,7 @@ A_YEAR_S = 365 * 86400  # the address holds a hash of the file: another file has
 def routes(context: PageContext) -> APIRouter:
     router = APIRouter(include_in_schema=False, route_class=page_route(context))
     add_sign_in_routes(router, context)
+    router.include_router(terminal.routes(context))
     house = context.house
 
     @router.get("/")
@@ -30,8 +33,10 @@ def routes(context: PageContext) -> APIRouter:
         caller = caller_of(request)
         seen = await session_page(house, await find_session(house, caller, name))
         refresh_s = LOOK_AGAIN_S if seen.live else None
-        ways = ways_in(context, caller.user.name, seen)
-        return show("session.html", user=caller.user.name, refresh_s=refresh_s, session=seen, fairy=context.fairy_command, ways=ways)
+        ways, apps = ways_in(context, caller.user.name, seen), [(app.name, app.title) for app in APPS if context.apps is not None]
+        return show(
+            "session.html", user=caller.user.name, refresh_s=refresh_s, session=seen, fairy=context.fairy_command, ways=ways, apps=apps
+        )  # fmt: skip
 
     @router.get("/static/look.css")
     async def look() -> Response:

@@ -1,0 +1,45 @@
+"""What the apps' part of the gateway asks the server: which apps are open, whether a ticket is good, and the way into a session."""
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, path_of
+from gpufairy.core.apps import Stall
+from gpufairy.core.errors import BadInput, Conflict
+from gpufairy.engines.contract import Door
+from gpufairy.gateway.seam import Purpose, Waiting
+from gpufairy.gateway.server_client import TRY_AGAIN, WAIT_S, HttpHouse
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApps:
+    revision: str
+    stalls: tuple[Stall, ...]
+
+
+class AppsHouse(Protocol):
+    async def open_apps(self, after: str) -> OpenApps: ...  # when they differ from that revision, or after a while. Raises FairyError
+    async def redeem(self, ticket: str, stall: Stall) -> None: ...  # uses it up. Raises FairyError: it is not good
+    async def door_of(self, stall: Stall) -> Door: ...  # raises FairyError: the session does not run, or is another by now
+    async def close(self) -> None: ...
+
+
+class HttpAppsHouse(HttpHouse):
+    async def open_apps(self, after: str) -> OpenApps:
+        answer = await self._call(Call("GET", path_of("gateway", "apps", after=after), limit_s=WAIT_S + ANSWER_LIMIT_S))
+        try:
+            stalls = tuple(Stall(**{name: plain[name] for name in Stall.__dataclass_fields__}) for plain in answer["stalls"])
+            return OpenApps(str(answer["revision"]), stalls)
+        except (LookupError, TypeError, ValueError) as error:
+            found = f"the server sent a list of apps that cannot be read: {type(error).__name__} {error}"
+            raise BadInput(found[:300], TRY_AGAIN) from error
+
+    async def redeem(self, ticket: str, stall: Stall) -> None:
+        await self._call(Call("POST", path_of("gateway", "tickets"), {"ticket": ticket, "stall": stall.id}))
+
+    async def door_of(self, stall: Stall) -> Door:
+        entry = await self.enter(stall.owner, stall.session, Purpose.SHELL)
+        if isinstance(entry, Waiting):
+            raise Conflict(entry.words)
+        if entry.session_id != stall.session_id:
+            raise Conflict(f"session {stall.session} is over, and another has its name")
+        return entry.door
