@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Callable
 
 import pytest
 
@@ -58,6 +59,10 @@ class Layer:
         entry = tarfile.TarInfo(path)
         entry.type, entry.linkname = tarfile.SYMTYPE, target
         self._tar.addfile(entry)
+
+    def copy(self, folder: str, chosen: Callable[[tarfile.TarInfo], tarfile.TarInfo | None]) -> None:
+        """A folder of this machine, at the same place."""
+        self._tar.add(folder, folder.lstrip("/"), filter=chosen)
 
     def finished(self) -> bytes:
         self._tar.close()

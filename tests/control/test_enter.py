@@ -6,7 +6,7 @@ import pytest
 from house_scene import ANN, a_house
 
 from gpufairy.control.enter import DEFAULT_NAME, Knock, Purpose, enter
-from gpufairy.control.roster import roster, roster_after
+from gpufairy.control.roster import in_force, roster, roster_after
 from gpufairy.core.errors import Conflict, NoSuchThing
 from gpufairy.core.people import Key
 from gpufairy.wire.submit import SubmitBody
@@ -109,3 +109,17 @@ async def test_the_roster_is_told_at_once_when_keys_or_people_change(scene):
         await change()
         first = await waiting
     assert first.keys == {}
+
+
+async def test_a_key_is_in_force_when_the_gateway_knows_it(scene):
+    house = scene.house
+    await in_force(house)  # no gateway: nobody to wait for
+    following = asyncio.create_task(roster_after(house, roster(house).revision, 30))
+    await asyncio.sleep(0)
+    house.bells.people_changed()
+    waiting = asyncio.create_task(in_force(house))
+    told = await following
+    assert not waiting.done()
+    again = asyncio.create_task(roster_after(house, told.revision, 30))
+    await asyncio.wait_for(waiting, 0.5)
+    again.cancel()

@@ -127,14 +127,16 @@ def test_a_new_gateway_takes_the_port_and_the_old_one_ends_with_its_last_visitor
     assert scene.noted["pid"] == scene.process.pid
 
 
-def test_two_sigterms_end_everybody_in_words(own_scene):
+def test_sigterm_ends_nobody_however_often_and_sigint_everybody_in_words(own_scene):
     scene = own_scene.start()
     with scene.popen("echo $$; exec sleep 1000", options=("-o", "LogLevel=INFO")) as held:
         pid = int(held.stdout.readline())
         scene.process.send_signal(signal.SIGTERM)
         until(lambda: not listens(scene), "the port to be closed")
-        assert held.poll() is None
         scene.process.send_signal(signal.SIGTERM)
+        assert scene.ssh("true").returncode == 255  # and time for it to heed the second one
+        assert held.poll() is None
+        scene.process.send_signal(signal.SIGINT)
         assert scene.process.wait(LIMIT_S) == 0
         assert b"the SSH gateway is stopped" in held.communicate()[1]
     until(lambda: not os.path.exists(f"/proc/{pid}"), "the command to end")

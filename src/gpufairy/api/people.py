@@ -9,6 +9,7 @@ from gpufairy.api.door import caller_of, json_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import key_shape, token_shape, user_shape
 from gpufairy.control.registry import Caller
+from gpufairy.control.roster import in_force
 from gpufairy.core.amounts import parse_duration
 from gpufairy.core.errors import BadInput, NoSuchThing, NotAllowed
 from gpufairy.core.names import label
@@ -112,12 +113,14 @@ def add_key_routes(router: APIRouter, context: Context) -> None:
         owner = context.house.registry.user(meant(caller, body.user)).name
         key = parse_key(body.key, owner, clock())
         await keyring.add(key)
+        await in_force(context.house)
         return JSONResponse(key_shape(key), 201)
 
     @router.delete("/keys/{fingerprint:path}", status_code=204)
     async def remove_key(request: Request, fingerprint: str, user: str | None = None) -> Response:
         """Take a key away."""
         await keyring.remove(meant(caller_of(request), user), fingerprint)
+        await in_force(context.house)
         return Response(status_code=204)
 
 

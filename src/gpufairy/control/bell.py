@@ -5,13 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-PEOPLE = "people"  # for `listen`, beside the ids of sessions, which are longer
+PEOPLE, GATEWAY = "people", "gateway"  # for `listen`, beside the ids of sessions, which are longer
 
 
 class Bells:
     def __init__(self) -> None:
         self.admit, self.place, self.converge, self.expire = (asyncio.Event() for _ in range(4))
         self.people_revision = secrets.randbelow(2**40)  # not 0: a gateway that outlived the last server must see that this is another
+        self.told_revision = 0  # of people, as far as the SSH gateway has said that it knows
         self.leaving = asyncio.Event()  # the server is about to end: streams and long polls end first
         self._listeners: dict[str | None, set[asyncio.Event]] = defaultdict(set)
 
@@ -23,6 +24,11 @@ class Bells:
     def people_changed(self) -> None:
         self.people_revision += 1
         for bell in self._listeners.get(PEOPLE, ()):
+            bell.set()
+
+    def gateway_knows(self, revision: int) -> None:
+        self.told_revision = revision
+        for bell in self._listeners.get(GATEWAY, ()):
             bell.set()
 
     def leave(self) -> None:

@@ -2,11 +2,12 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gpufairy.control.bell import PEOPLE, rung
+from gpufairy.control.bell import GATEWAY, PEOPLE, rung
 from gpufairy.control.house import House
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.people import Key
 
+GATEWAY_PATIENCE_S = 1.0  # it takes a few milliseconds; one that is away must not hold up whoever adds a key
 ENDS_SOON = timedelta(minutes=15)  # people are warned from ten minutes on
 
 
@@ -27,10 +28,23 @@ class Roster:
 
 async def roster_after(house: House, revision: int, wait_s: float) -> Roster:
     """At once if people have changed since that revision, else when they do or the time is up."""
+    house.bells.gateway_knows(revision)
     with house.bells.listen(PEOPLE) as bell:
         if revision == house.bells.people_revision and not house.bells.leaving.is_set():
             await rung(bell, wait_s)
     return roster(house)
+
+
+async def in_force(house: House) -> None:
+    """Returns when the SSH gateway knows the people of now, so that a key just added opens and one just removed does not."""
+    wanted = house.bells.people_revision
+    if house.bells.told_revision == 0:  # there is no gateway
+        return
+    with house.bells.listen(GATEWAY) as bell:
+        while house.bells.told_revision < wanted:
+            bell.clear()
+            if not await rung(bell, GATEWAY_PATIENCE_S):
+                return
 
 
 def roster(house: House) -> Roster:

@@ -35,7 +35,7 @@ GOODBYE_S = 5.0  # for commands to end, when all are ended
 
 
 async def serve_gateway(settings: GatewaySettings, house: House | None = None) -> None:
-    """Runs until told to leave: SIGTERM when the last visitor has gone, a second one or SIGINT at once."""
+    """Runs until told to leave: by SIGTERM when the last visitor has gone, however often it comes; by SIGINT at once."""
     allow_many_descriptors()
     bound_calls()
     keys = host_keys(settings.folder)
@@ -60,7 +60,7 @@ async def serve_gateway(settings: GatewaySettings, house: House | None = None) -
     def stop_listening() -> None:
         doorstep.close()
         apps.drain()
-        # Now, not at the end: the gateway after us would find it and ask a second time, which cuts all that goes on.
+        # Now, not at the end: whoever reads it must not take us for one that still listens.
         if read_note(settings.note) == note:
             settings.note.unlink(missing_ok=True)
 
@@ -113,7 +113,7 @@ async def until_told(gate: Gate, apps: AppsDoor, busy: Callable[[], bool], stop_
     draining, at_once = asyncio.Event(), asyncio.Event()
 
     def drain() -> None:
-        (at_once if draining.is_set() else draining).set()
+        draining.set()
         stop_listening()
 
     loop.add_signal_handler(signal.SIGTERM, drain)
