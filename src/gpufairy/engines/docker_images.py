@@ -72,7 +72,8 @@ class Images:
         """One entry a name: several may stand for the same image."""
         async with self._daemon.asked("listing images", within_s=30):
             found = await self._daemon.docker.images.list()
-        names = [(entry, name) for entry in found for name in entry.get("RepoTags") or () if name != "<none>:<none>"]
+        tags = [(entry, tag.removeprefix("localhost/")) for entry in found for tag in entry.get("RepoTags") or ()]
+        names = [(entry, name) for entry, name in tags if name != "<none>:<none>"]
         return [await self._image(entry, name) for entry, name in names if not name.startswith("gpufairy/")]
 
     async def _image(self, entry: Mapping[str, Any], name: str) -> Image:
@@ -80,7 +81,7 @@ class Images:
         labels = (detail.get("Config") or {}).get("Labels") or {}
         made = entry.get("Created")
         return Image(
-            name.removeprefix("localhost/"), str(entry["Id"]), int(entry.get("Size") or 0),
+            name, str(entry["Id"]), int(entry.get("Size") or 0),
             datetime.fromtimestamp(made, UTC) if isinstance(made, int) and made > 0 else None, cuda_of(environment(detail), labels),
         )  # fmt: skip
 
