@@ -15,6 +15,10 @@ PASSWD = b"root:x:0:0:root:/root:/bin/sh\n"  # an image that has never heard of 
 
 
 def busybox_image_tar() -> bytes:
+    return image_tar(BUSYBOX_IMAGE, busybox_layer())
+
+
+def busybox_layer() -> "Layer":
     """A static busybox under all its names: no bash, no glibc, no musl, no other user."""
     busybox = shutil.which("busybox")
     if busybox is None:
@@ -32,7 +36,7 @@ def busybox_image_tar() -> bytes:
             layer.link(f"bin/{name}", "busybox")
     layer.file("etc/passwd", PASSWD)
     layer.file("etc/group", b"root:x:0:\n")
-    return image_tar(BUSYBOX_IMAGE, layer)
+    return layer
 
 
 def scratch_image_tar() -> bytes:

@@ -11,7 +11,7 @@ from gpufairy.cli.words import print_json, safe
 from gpufairy.client.protocol import Record
 from gpufairy.core.errors import BadInput
 
-app = group("Your public SSH keys, for the SSH gateway to come.", "fairy key add ~/.ssh/id_ed25519.pub")
+app = group("Your public SSH keys: they let you into your sessions by ssh.", "fairy key add ~/.ssh/id_ed25519.pub")
 
 USUAL_KEYS = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
 LARGEST_KEY_BYTES = 16 * 1024  # an RSA key of 16384 bits has 3 KiB

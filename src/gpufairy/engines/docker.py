@@ -19,7 +19,7 @@ from gpufairy.core.workload import Workload, WorkloadId, workload_id
 from gpufairy.engines.archive import tar_stream
 from gpufairy.engines.contract import Command, Credentials, Door, Stream
 from gpufairy.engines.docker_daemon import CONFLICT, NOT_FOUND, Daemon
-from gpufairy.engines.docker_door import porter_door
+from gpufairy.engines.docker_door import porter_door, still_there
 from gpufairy.engines.docker_files import FilesContainers
 from gpufairy.engines.docker_images import Images, environment, wanted_image
 from gpufairy.engines.docker_launch import Launcher
@@ -75,6 +75,7 @@ class DockerEngine:
         self.shelf = DockerShelf(self._daemon, self._images, self._inspected)
         self._watch = Watch(self._daemon, server_id, self._heard, self._back)
         self._launching: set[str] = set()
+        self._doors: dict[WorkloadId, Door] = {}
         self._followers = 0
         self._look_again = asyncio.Event()
         self._on_change: Callable[[], None] = lambda: None
@@ -179,6 +180,7 @@ class DockerEngine:
             raise EngineRefused(f"workload {workload} still runs, so it cannot be cleared", "Stop it first.")
         if found is not None:
             await self._launcher.remove(found.id)
+        self._doors.pop(workload, None)
         await asyncio.to_thread(remove_run, self._places.run(str(workload)))
 
     async def forget_older_than(self, age: timedelta, now: datetime) -> int:
@@ -206,6 +208,14 @@ class DockerEngine:
         return tar_stream(self._places.all_results, self._places.results(str(workload)).name)
 
     async def door(self, workload: WorkloadId) -> Door:
+        """Told again without asking the daemon as long as that very process lives: a thousand may come in at once."""
+        known = self._doors.get(workload)
+        if known is None or not still_there(known):
+            known = self._doors[workload] = await self._found_door(workload)
+        return known
+
+    async def _found_door(self, workload: WorkloadId) -> Door:
+        self._doors.pop(workload, None)
         detail = await self._inspected(workload)
         env = environment(detail or {})
         session = labelled_session((detail or {}).get("Config", {}).get("Labels") or {}, env)

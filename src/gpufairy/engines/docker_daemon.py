@@ -39,6 +39,7 @@ class Daemon:
         self.podman = False
         self.version = ""
         self.cdi_folders: tuple[Path, ...] = ()
+        self.cpus_milli = 10**9  # not known: more than any machine has
         self.hard = Hard()
         self._docker: aiodocker.Docker | None = None
 
@@ -56,6 +57,7 @@ class Daemon:
             version, found = await self.docker.version(), await self.docker.system.info()
         self.podman = any("podman" in str(part.get("Name", "")).lower() for part in version.get("Components") or ())
         self.version = str(version.get("Version", ""))
+        self.cpus_milli = int(found.get("NCPU") or 0) * 1000 or self.cpus_milli
         self.cdi_folders = tuple(Path(folder) for folder in found.get("CDISpecDirs") or ())
         self.hard = await asyncio.to_thread(hard_limits, self.path)
         if not self.podman and not found.get("LiveRestoreEnabled"):

@@ -21,6 +21,11 @@ async def porter_door(detail: Mapping[str, Any] | None, workdir: str, shell: str
     return Door(DoorKind.PORTER, workdir, shell, pid=pid, birth_ticks=born.start_ticks)
 
 
+def still_there(door: Door) -> bool:
+    born = stat_of(door.pid)
+    return born is not None and born.start_ticks == door.birth_ticks
+
+
 async def listens(pid: int) -> bool:
     """Waits for it a little. The kernel's list is that of the container's own network."""
     waited_s = 0.0

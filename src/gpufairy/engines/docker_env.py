@@ -14,14 +14,15 @@ OUR_URL = "http://127.0.0.1:8420"  # the porter's relay
 def container_environment(session: Session, facts: ImageFacts, *, root: bool, cdi: bool) -> dict[str, str]:
     home, gpus = f"/home/{session.owner}", () if session.seat is None else session.seat.gpus
     user = "root" if root else session.owner
+    # What `pip install --user` brought comes first, as in a login shell of Debian's; our tools last: an image's own are preferred.
+    path = f"{home}/.local/bin:{facts.path}:/opt/fairy/bin"
     env = {name: "" for name in facts.env if taken(name)}
     env |= {
         "HOME": home,
         "USER": user,
         "LOGNAME": user,
         "SHELL": facts.shell,
-        # What `pip install --user` brought comes first, as in a login shell of Debian's; our tools last: an image's own are preferred.
-        "PATH": f"{home}/.local/bin:{facts.path}:/opt/fairy/bin",
+        "PATH": path,
         "PIP_CACHE_DIR": f"{home}/.cache/pip",  # kept with the home, whatever the image prefers
         "PYTHONUNBUFFERED": "1",  # else a follower of the log sees nothing for the first 8 KiB
         **({} if "LANG" in facts.env or "LC_ALL" in facts.env else {"LANG": "C.UTF-8"}),
@@ -31,6 +32,7 @@ def container_environment(session: Session, facts: ImageFacts, *, root: bool, cd
         "FAIRY_URL": OUR_URL,
         "FAIRY_TOKEN_FILE": "/run/fairy/token",
         "FAIRY_RESULTS": "/results",
+        "FAIRY_PATH": path,  # for login shells: see tools.py
         "FAIRY_GPUS": ",".join(f"{gpu.index}:{gpu.profile or show_parts(gpu.parts)}" for gpu in gpus),
         **visible_devices(gpus),
     }

@@ -50,7 +50,10 @@ class Launcher:
     ) -> None:
         self._daemon, self._listing, self._places, self._settings = daemon, listing, places, settings
         self._credentials, self._server_id, self._network = credentials, server_id, network
-        self._common = (Mount(shared, "/shared"), Mount(tools, "/opt/fairy"), Mount(api_folder, "/run/fairy/server"))
+        self._common = (
+            Mount(shared, "/shared"), Mount(tools, "/opt/fairy"), Mount(api_folder, "/run/fairy/server"),
+            Mount(tools / "share" / "profile.sh", "/etc/profile.d/zz-fairy.sh"),
+        )  # fmt: skip
 
     async def started_before(self, session: Session) -> bool:
         """Whether this very attempt has a container: then there is at most its start to make up for."""
@@ -70,7 +73,7 @@ class Launcher:
         here = Surroundings(
             uid, image, self._server_id, self._network, mounts, facts, gpus, root,
             nofile=self._daemon.most_files(self._settings.nofile), nproc=self._daemon.hard.nproc,
-            has_ipv6=HAS_IPV6,
+            has_ipv6=HAS_IPV6, cpus_milli=self._daemon.cpus_milli,
         )  # fmt: skip
         try:
             await asyncio.to_thread(self._prepare, session, name, uid, facts)

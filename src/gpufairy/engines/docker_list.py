@@ -20,6 +20,7 @@ from gpufairy.engines.docker_words import DaemonRefused, why_over
 NOT_BEGUN = frozenset({"created", "configured", "initialized"})  # the last two are Podman's
 OVER = frozenset({"exited", "dead", "stopped", "removing"})
 CLOSE_LOOKS_AT_ONCE = 16
+JUST_GONE, TRIES = "no such process", 5  # Podman gives the whole list up when a container ends while it is made
 TRIES, PAUSE_S = 5, 0.05
 LONG_AGO = "0001-01-01"  # what a daemon says for never
 
@@ -57,14 +58,19 @@ class Listing:
         """Ours alone: by the server's label and the role. Raises EngineSilent, whatever went wrong: this is never "nothing"."""
         wanted = {"gpufairy.server": self._server_id, ROLE: role, **{f"gpufairy.{name}": value for name, value in labels.items()}}
         filters = {"label": [f"{name}={value}" for name, value in wanted.items()]}
-        try:
-            async with self._daemon.asked("listing sessions"):
-                found = await self._daemon.docker.containers.list(all=True, filters=json.dumps(filters))
-        except DaemonRefused as error:
-            raise EngineSilent(str(error), error.next_step) from error
-        listed = [container_of(one._container) for one in found]
+        listed = await self._listed(json.dumps(filters))
         # Podman's filters were seen to match by pattern: a label is compared whole, here.
         return [one for one in listed if all(one.labels.get(name) == value for name, value in wanted.items())]
+
+    async def _listed(self, filters: str, tries: int = TRIES) -> list[Container]:
+        try:
+            async with self._daemon.asked("listing sessions"):
+                found = await self._daemon.docker.containers.list(all=True, filters=filters)
+        except DaemonRefused as error:
+            if tries > 1 and JUST_GONE in error.answer:
+                return await self._listed(filters, tries - 1)
+            raise EngineSilent(str(error), error.next_step) from error
+        return [container_of(one._container) for one in found]
 
     async def of(self, workload: WorkloadId) -> Container | None:
         """Its container, in whatever state. Of several, after an answer that was lost, one that has begun."""

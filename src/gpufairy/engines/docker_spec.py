@@ -92,6 +92,7 @@ class Surroundings:
     root: bool = False
     nofile: int = 65536
     nproc: int | None = None  # None: the daemon's own default can be had
+    cpus_milli: int = 10**9  # all that the machine has
     has_ipv6: bool = True  # the kernel's
 
 
@@ -161,7 +162,8 @@ def host_config(session: Session, here: Surroundings, settings: DockerSettings) 
         "NetworkMode": here.network,
         "Memory": memory,
         "MemorySwap": memory,  # memory and swap together: so no swap
-        "NanoCpus": (seat.cpus_milli if seat is not None else 0) * 1_000_000,
+        # An admin may say that there are more than there are, to have them shared; a daemon would refuse.
+        "NanoCpus": min(seat.cpus_milli if seat is not None else 0, here.cpus_milli) * 1_000_000,
         "PidsLimit": settings.pids,
         "ShmSize": max(64 * 2**20, min(memory // 2, MOST_SHM)),  # PyTorch's loaders pass their batches there
         "Ulimits": ulimits(here.nofile, here.nproc, memlock=settings.memlock),

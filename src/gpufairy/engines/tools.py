@@ -17,7 +17,7 @@ from gpufairy.engines.build_native import Native, build
 from gpufairy.engines.tools_libraries import libraries_of, usable_loader
 from gpufairy.engines.tools_python import PACKAGE, copy_python, interpreter, packages
 
-FORMAT = "1"  # raise it when the same parts are to be laid out another way
+FORMAT = "2"  # raise it when the same parts are to be laid out another way
 SFTP_SERVERS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/sftp-server")
 PROGRAMS = {  # each: where it may be, and the package of Debian and Ubuntu that has it
     "bash": (("bash",), "bash"),
@@ -31,6 +31,8 @@ PROGRAMS = {  # each: where it may be, and the package of Debian and Ubuntu that
 TERMINALS = ("xterm", "screen", "tmux", "linux", "vt100", "vt220", "ansi", "dumb", "rxvt", "alacritty", "foot", "kitty")
 TERMINFO = ("/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo", "/usr/lib/terminfo")
 LOCALES = ("/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8")
+# An image's /etc/profile sets PATH anew: what the image itself has put on it (conda), and our tools, would be lost in login shells.
+PROFILE = """[ -z "${FAIRY_PATH-}" ] || { PATH=$FAIRY_PATH; export PATH; }\n"""
 USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -94,6 +96,7 @@ def _make(made: Path, native: Native, programs: dict[str, Path]) -> None:
         shutil.copy(native.user_library, beside / "lib" / "fairy-user.so")
         _put_launchers(beside / "bin", native.launcher, [*programs, "python3", "fairy"])
         _copy_terminals_and_locale(beside)
+        (beside / "share" / "profile.sh").write_text(PROFILE)
         _open_to_all(beside)
 
 
