@@ -153,3 +153,14 @@ def test_the_queue_shows_everybodys_place_and_hides_others_names(fairy, make_use
     fairy.stop("hog")
     for client, name in ((kim, "kims"), (fairy, "roots")):
         wait_for_state(client, name, "ENDED")
+
+
+def test_answers_on_a_kept_connection_come_without_delay(server):
+    """A listener of another protocol number once cost 40 ms a request: the kernel waited for more to send."""
+    with server.client() as client:
+        taken = []
+        for _ in range(20):
+            began = time.monotonic()
+            client.me()
+            taken.append(time.monotonic() - began)
+    assert statistics.median(taken) < 0.02

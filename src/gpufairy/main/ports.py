@@ -26,7 +26,7 @@ def bound(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise BadInput(f"--port: {port} is no port", "Write a number from 1 to 65535, or 0 for any free one.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio would not switch delays off
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
