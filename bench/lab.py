@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.server import LiveServer
 from daemons import RealDaemon, make_docker, running
+from gpufairy.client import Fairy
 
 IMAGE = "fairy-test/busybox:1"
 CIPHER = "aes128-gcm@openssh.com"  # the same on both sides: what is compared is the path, not the cipher
@@ -57,16 +58,21 @@ def lab() -> Iterator[Lab]:
     try:
         with running(make_docker) as daemon:
             text = settings.format(image=IMAGE, socket=daemon.socket)
-            with LiveServer(folder / "fairy", text, ("--simulate", "none"), engine="docker", ssh=True) as server, plain_sshd(folder) as port:
+            live = LiveServer(folder / "fairy", text, ("--simulate", "none"), engine="docker", ssh=True)
+            with live as server, plain_sshd(folder) as port:
                 key = folder / "key"
                 make_key(key)
                 (folder / "authorized").write_text(key.with_suffix(".pub").read_text())
                 with server.client() as admin:
-                    admin.add_user({"name": USER})
-                    admin.add_key({"key": key.with_suffix(".pub").read_text(), "user": USER})
+                    let_in(admin, USER, key)
                 yield Lab(server, daemon, key, port)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def let_in(admin: Fairy, user: str, key: Path) -> None:
+    admin.add_user({"name": user})
+    admin.add_key({"key": key.with_suffix(".pub").read_text(), "user": user})
 
 
 def make_key(path: Path) -> None:

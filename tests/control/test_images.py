@@ -1,4 +1,5 @@
 """Images in a house: who may use which, swapping and committing. On the fake engine, with real loops and a real store."""
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -6,11 +7,13 @@ from house_scene import ANN, a_house
 
 from gpufairy.control.alter import keep_longer, swap_image
 from gpufairy.control.commit import commit
+from gpufairy.control.expire import forget
 from gpufairy.control.registry import Caller
-from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NeverFits, NotAllowed, QuotaExceeded
+from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NeverFits, NoSuchThing, NotAllowed, QuotaExceeded
 from gpufairy.core.image import ImageRules, ImageState
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.people import Role, User
+from gpufairy.core.session import Request
 from gpufairy.engines.fake_shelf import FakeShelf
 
 AS_ANN = Caller(ANN, "full")
@@ -24,8 +27,7 @@ async def scene(tmp_path):
     shelf = FakeShelf("ubuntu:24.04", "pytorch:2.7", in_registry=("pytorch:2.8",))
     async with a_house(tmp_path, shelf=shelf, images=RULES) as found:
         found.shelf = shelf
-        found.containers.opened_prints = b"pip numpy 2.1\napt vim 9.0\nnot a package\n"
-        shelf.printed["ubuntu:24.04"] = b"apt vim 9.0\n"
+        shelf.printed = {"ubuntu:24.04": b"apt vim 9.0\n", "ann/apex:1": b"pip numpy 2.1\napt vim 9.0\nnot a package\npip \x1b[2J 1\n"}
         yield found
 
 
@@ -59,7 +61,7 @@ async def test_a_swap_keeps_name_and_seat_and_runs_the_new_image(scene):
     after = await scene.now(session)
     assert (after.phase, after.name, after.seat, after.attempt) == (Phase.RUNNING, session.name, session.seat, 2)
     assert after.request.image == "pytorch:2.8"
-    assert [name for _, name in scene.shelf.committed] == ["gpufairy-kept/ann." + session.name + ":1"]
+    assert [name for _, name in scene.shelf.committed] == [f"gpufairy-kept/{session.id}:1"]
 
 
 async def test_a_swap_to_an_image_that_does_not_start_goes_back_to_what_was_kept(scene):
@@ -115,10 +117,59 @@ async def test_nobody_writes_over_an_image_that_is_not_theirs(scene):
         await commit(scene.house, AS_BEA, session, "ann/apex:1")
 
 
+async def test_an_image_is_known_by_all_ways_of_writing_its_name(scene):
+    await commit(scene.house, AS_ANN, await running(scene), "ann/apex:1")
+    for alias in ("docker.io/ann/apex:1", "index.docker.io/ann/apex:1"):
+        with pytest.raises(NotAllowed, match="waits for an admin"):
+            await scene.house.gallery.chosen(AS_BEA, Request(image=alias), scene.house.nodes)
+    scene.shelf.there["ubuntu:alias"] = replace(scene.shelf.there["ann/apex:1"], name="ubuntu:alias")
+    with pytest.raises(NotAllowed, match="waits for an admin"):
+        await scene.house.gallery.chosen(AS_BEA, Request(image="ubuntu:alias"), scene.house.nodes)
+
+
+async def test_an_image_that_was_replaced_is_not_the_one_that_was_approved(scene):
+    await commit(scene.house, AS_ANN, await running(scene), "ann/apex:1")
+    await scene.house.gallery.decide("ann/apex:1", ImageState.APPROVED, "root")
+    scene.shelf.there["ann/apex:1"] = replace(scene.shelf.there["ann/apex:1"], id="sha256:strangers")
+    with pytest.raises(Conflict, match="no longer the one"):
+        await scene.house.gallery.chosen(AS_BEA, Request(image="ann/apex:1"), scene.house.nodes)
+
+
+async def test_what_is_kept_for_a_swap_is_nobodys_to_use_and_goes_when_it_is_no_longer_wanted(scene):
+    session = await running(scene)
+    await swap_image(scene.house, AS_ANN, session, "pytorch:2.7")
+    await scene.rest()
+    kept = f"gpufairy-kept/{session.id}:1"
+    with pytest.raises(NotAllowed, match="kept for a session"):
+        await scene.submit(image=kept)
+    await forget(scene.house)
+    assert kept in scene.shelf.there
+    await scene.later(timedelta(seconds=30))
+    await forget(scene.house)
+    assert kept not in scene.shelf.there
+
+
+async def test_no_image_is_made_over_one_that_came_from_elsewhere(scene):
+    scene.shelf.there["ann/base:1"] = scene.shelf.there["ubuntu:24.04"]
+    with pytest.raises(Conflict, match="already"):
+        await commit(scene.house, AS_ANN, await running(scene), "ann/base:1")
+
+
+async def test_others_images_are_not_even_listed_before_they_are_let_in(scene):
+    await commit(scene.house, AS_ANN, await running(scene), "ann/apex:1")
+    assert "ann/apex:1" not in {offer.image.name for offer in await scene.house.gallery.offers(AS_BEA)}
+    assert "ann/apex:1" in {offer.image.name for offer in await scene.house.gallery.offers(AS_ANN)}
+
+
+async def test_without_fetching_a_missing_image_is_told_at_submit_with_the_nearest(tmp_path):
+    async with a_house(tmp_path, shelf=FakeShelf("lab/debian:12"), images=ImageRules("lab/debian:12", pull=False)) as scene:
+        with pytest.raises(NoSuchThing, match="did you mean lab/debian:12"):
+            await scene.submit(image="lab/debain:12")
+
+
 async def test_images_have_a_quota_for_each_user(tmp_path):
     rules = ImageRules("ubuntu:24.04", commit_quota_bytes=2 * 10**9)
     async with a_house(tmp_path, shelf=FakeShelf("ubuntu:24.04"), images=rules) as scene:
-        scene.containers.opened_prints = b""
         session = await running(scene)
         await commit(scene.house, AS_ANN, session, "ann/one:1")
         with pytest.raises(QuotaExceeded, match="ann's images hold"):

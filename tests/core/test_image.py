@@ -18,14 +18,14 @@ MADE = MadeImage("kim/apex:1", "sha256:1", "kim", "ubuntu:24.04", "id1", "brave-
     [
         ("ubuntu", "ubuntu:latest"), ("ubuntu:24.04", "ubuntu:24.04"), ("pytorch/pytorch:2.7.0-cuda12.6-cudnn9-runtime",) * 2,
         ("localhost:5000/a/b:1",) * 2, ("localhost:5000/a", "localhost:5000/a:latest"), ("nvcr.io/nvidia/pytorch:24.01-py3",) * 2,
-        ("a@sha256:" + "0" * 64,) * 2,
+        ("a@sha256:" + "0" * 64,) * 2, ("docker.io/library/ubuntu", "ubuntu:latest"), ("Docker.IO/kim/x:1", "kim/x:1"),
     ],
 )  # fmt: skip
 def test_names_are_read_as_registries_write_them(written, meant):
     assert image_name(written) == meant
 
 
-@pytest.mark.parametrize("text", ["", "-x", "a b", "a;rm -rf /", "a\0b", "../up", "a//b", "a:b:c", "$(id)", "a" * 300, "이미지", "a:", "/a", "--privileged"])
+@pytest.mark.parametrize("text", ["", "-x", "a b", "a;rm -rf /", "a\0b", "../up", "a//b", "a:b:c", "$(id)", "a" * 300, "이미지", "a:", "/a", "--privileged", "sha256:" + "0" * 64, "sha256", "docker.io/sha256:1"])
 def test_what_is_no_image_name_is_refused(text):
     with pytest.raises(BadInput, match="image"):
         image_name(text)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpufairy.core.cluster import Policy
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.reconcile import Deed, leftovers, node_silent, order_for, refused
-from gpufairy.core.session import Outcome, Seat, Session, Wanted
+from gpufairy.core.session import Outcome, Seat, Session, SessionKind, Wanted
 from gpufairy.core.steps import swap
 from gpufairy.core.workload import Workload, WorkloadState, workload_id
 from scenes import NOW, a_session
@@ -121,11 +121,28 @@ def test_a_swap_to_an_image_that_is_refused_goes_back_to_what_was_kept():
     assert "no such image" in after.why
 
 
-@pytest.mark.parametrize(("ran_s", "phase", "image"), [(1, Phase.STARTING, "kept:1"), (300, Phase.ENDED, "new:2")])
-def test_a_swap_is_undone_only_if_the_new_image_ends_at_once(ran_s, phase, image):
-    session = swapping(Phase.RUNNING)
-    after = order(session, seen(session, WorkloadState.EXITED, 127), timedelta(seconds=ran_s)).change.after
+@pytest.mark.parametrize(
+    ("kind", "code", "ran_s", "phase", "image"),
+    [
+        (SessionKind.INTERACTIVE, 1, 1, Phase.STARTING, "kept:1"), (SessionKind.INTERACTIVE, 1, 300, Phase.ENDED, "new:2"),
+        (SessionKind.BATCH, 127, 1, Phase.STARTING, "kept:1"), (SessionKind.BATCH, 1, 1, Phase.ENDED, "new:2"),
+        (SessionKind.BATCH, 0, 1, Phase.ENDED, "new:2"),
+    ],
+)  # fmt: skip
+def test_a_swap_is_undone_only_if_the_new_image_does_not_begin(kind, code, ran_s, phase, image):
+    session = swapping(Phase.RUNNING, kind=kind)
+    after = order(session, seen(session, WorkloadState.EXITED, code), timedelta(seconds=ran_s)).change.after
     assert (after.phase, after.request.image) == (phase, image)
+
+
+def test_once_the_new_image_has_run_for_a_while_nobody_goes_back():
+    session = swapping(Phase.RUNNING)
+    assert order(session, seen(session), timedelta(seconds=30)).change.after.swapped_from is None
+
+
+def test_a_swapped_session_that_was_lost_and_is_over_ends():
+    session = swapping(Phase.LOST)
+    assert order(session, seen(session, WorkloadState.EXITED, 1), timedelta(seconds=1)).change.after.phase is Phase.ENDED
 
 
 def test_a_session_told_to_stop_in_the_middle_of_a_swap_ends():

@@ -30,3 +30,9 @@ def test_a_folder_that_is_there_says_whose_it_is():
 
 def test_a_folder_of_root_makes_nobody_root():
     assert Uids(on_folders={"kim": 0}).next_for("kim", []) == FIRST_UID
+
+
+def test_a_home_given_to_a_strange_number_makes_nobody_that_number():
+    uids = Uids(on_folders={"mal": 2**32 - 2, "eve": FIRST_UID + 1, "imp": FIRST_UID + 1})
+    assert uids.next_for("mal", []) == FIRST_UID + 2
+    assert uids.next_for("imp", []) == FIRST_UID + 2

@@ -1,8 +1,8 @@
 """What clients ask to run, as a command."""
 import pytest
 
+from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door, DoorKind
-from gpufairy.gateway.seam import Purpose
 from gpufairy.gateway.wishes import Terminal, Wish, command_for, may_pass, signal_number, terminal
 
 PROCESS = Door(DoorKind.PROCESS, "/home/kim", "/bin/bash")

@@ -1,8 +1,8 @@
 """Whole journeys: the real server process, the real command line, real processes as sessions."""
 import pytest
 from bench.server import LiveServer
-from daemons import docker_daemon
 
+from daemons import docker_daemon
 from gpufairy.client import Fairy
 
 __all__ = ["docker_daemon"]

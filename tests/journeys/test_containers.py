@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from bench.server import LiveServer
-from daemons import RealDaemon
-from images import BUSYBOX_IMAGE, Layer, busybox_layer, image_tar
 from test_ssh import LIMIT_S, Person, ssh_port
 
+from daemons import RealDaemon
 from gpufairy.client.errors import Problem
+from images import BUSYBOX_IMAGE, Layer, busybox_layer, image_tar
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -240,9 +240,19 @@ def test_a_session_becomes_an_image_that_waits_for_an_admin(live, kim, lee, sess
 
 
 def test_an_image_that_is_not_here_is_told_in_words(kim):
-    kim.client.submit({"name": "nowhere", "kind": "interactive", "gpus": "0", "image": "fairy-test/none:9"})
-    ended = wait_for_state(kim.client, "nowhere", "ENDED", limit_s=30)
-    assert "fairy-test/none:9 is not on box" in ended["why"]
+    with pytest.raises(Problem, match="not on this machine .did you mean fairy-test/other:1"):
+        kim.client.submit({"kind": "interactive", "gpus": "0", "image": "fairy-test/othr:1"})
+
+
+def test_what_can_never_be_mounted_is_told_at_submit(kim):
+    for mount, words in (("dat", "no folder 'dat'"), ("data/none", "cannot be mounted"), ("data/../..", "no path")):
+        with pytest.raises(Problem, match=words):
+            kim.client.submit({"kind": "interactive", "gpus": "0", "mounts": [mount]})
+
+
+def test_a_login_shell_keeps_what_the_image_and_we_have_put_on_the_path(kim, session):
+    login = "mkdir -p ~/.local/bin; sh -lc 'echo $PATH'"
+    assert said(kim.ssh(login, session=session)).strip().endswith(":/opt/fairy/bin")
 
 
 def test_out_of_memory_is_told_in_words(kim):

@@ -10,7 +10,7 @@ from gpufairy.api.context import Context
 from gpufairy.api.door import caller_of, json_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import made_image_shape, offer_shape
-from gpufairy.core.errors import FairyError, NotAllowed
+from gpufairy.core.errors import Conflict, FairyError, NotAllowed
 from gpufairy.core.image import ImageState, image_name
 from gpufairy.wire.changes import ImageBody
 from gpufairy.wire.read import read
@@ -30,6 +30,8 @@ def routes(context: Context) -> APIRouter:
         """Fetch one (`{"image": "…"}`). A line of JSON for each step; the last says `done` or `error`."""
         name, caller = image_name(read(ImageBody, await json_body(request), "pull").image), caller_of(request)
         gallery.check_right(caller, name)
+        if gallery.made_named(name) is not None:
+            raise Conflict(f"image {name} was made here, and no registry has it", "Use it as it is.")
         if not gallery.rules.pull and not caller.is_admin:
             raise NotAllowed("images are fetched by admins alone here", "Ask an admin to fetch it.")
         return StreamingResponse(told(gallery.on_shelf().pull(name)), media_type="application/x-ndjson")

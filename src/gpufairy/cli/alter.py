@@ -9,6 +9,7 @@ from gpufairy.cli.options import AsJson, Name, connect, one_command
 from gpufairy.cli.status_line import StatusLine
 from gpufairy.cli.words import clock_of, print_json, safe, write_raw
 from gpufairy.core.amounts import show_size
+from gpufairy.core.image import image_name
 
 PACKAGES_SHOWN = 20
 
@@ -32,15 +33,14 @@ def _keep(
 def _swap(ctx: typer.Context, name: Name, image: Image, as_json: AsJson = False) -> None:
     """Give a session another image: same name, home, mounts and GPUs. Undone by itself if that does not start.
 
-    What runs in it ends. What you changed outside your home is kept as an image to go back to.
+    What runs in it ends. What you changed outside your home stays behind with the old image: `fairy commit` first, to keep it.
     """
     with connect(ctx) as fairy:
-        session = Follower(fairy, write_raw, StatusLine()).to_running(fairy.swap(name, image))
+        session = Follower(fairy, write_raw, StatusLine()).to_running(fairy.swap(name, image), through=("STOPPING", "PENDING", "STARTING"))
     if as_json:
         print_json(session)
     found = (session.get("request") or {}).get("image")
-    wanted = image if ":" in image.rpartition("/")[2] else f"{image}:latest"
-    if session["state"] != "RUNNING" or found != wanted:
+    if session["state"] != "RUNNING" or found != image_name(image):
         say(f"fairy: {session['name']} was not swapped: {session.get('why')}")
         raise typer.Exit(FAILED)
     if not as_json:

@@ -42,9 +42,9 @@ class Follower:
         self.line.show(session)
         return session
 
-    def to_running(self, session: Record) -> Record:
+    def to_running(self, session: Record, *, through: tuple[str, ...] = ("PENDING", "STARTING")) -> Record:
         wait_s = FIRST_WAIT_S
-        while session["state"] in ("PENDING", "STARTING"):
+        while session["state"] in through:
             self.line.show(session)
             session, wait_s = self._change_of(session, wait_s), min(WAIT_S, wait_s * 2)
         self.line.clear()

@@ -4,14 +4,13 @@ from typing import Annotated
 
 import typer
 
-from gpufairy.cli.exits import FAILED, say
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.status_line import StatusLine
 from gpufairy.cli.tables import print_pairs, print_table
 from gpufairy.cli.words import age_of, print_json, safe
 from gpufairy.client.protocol import Record
 from gpufairy.core.amounts import show_size
-from gpufairy.core.errors import NoSuchThing
+from gpufairy.core.errors import EngineRefused, NoSuchThing
 from gpufairy.core.image import image_name
 from gpufairy.core.names import nearest
 
@@ -88,8 +87,7 @@ def pull(ctx: typer.Context, image: Image, as_json: AsJson = False) -> None:
                 line.show_text(f"{image}: {last['words']}")
     line.clear()
     if "error" in last:
-        say(f"fairy: {last['error']}\n  → {last.get('next')}")
-        raise typer.Exit(FAILED)
+        raise EngineRefused(last["error"], last.get("next") or "")
     if not as_json:
         print(f"{safe(image)} is here")
 

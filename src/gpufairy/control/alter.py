@@ -1,13 +1,13 @@
 """Alter: what people change about a session that runs: how long it may, and which image it runs."""
+from dataclasses import replace
 from datetime import timedelta
 
 from gpufairy.control.converge import act
-from gpufairy.control.gallery import kept_name
 from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
 from gpufairy.core.amounts import show_duration
 from gpufairy.core.errors import BadInput, Conflict
-from gpufairy.core.image import image_name
+from gpufairy.core.image import kept_name
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.reconcile import Deed, Order
 from gpufairy.core.session import Session
@@ -30,13 +30,14 @@ async def keep_longer(house: House, caller: Caller, session: Session, time: time
 
 async def swap_image(house: House, caller: Caller, session: Session, image: str) -> Session:
     """Same name, home, mounts and seat; what it was is kept as an image first, to go back to."""
-    name, shelf = image_name(image), house.gallery.on_shelf()
+    shelf = house.gallery.on_shelf()
     session = running(house, session)
-    house.gallery.check_right(caller, name)
+    name = (await house.gallery.chosen(caller, replace(session.request, image=image), house.nodes)).image
+    assert name is not None
     if await shelf.image(name) is None:  # fetched while the old one still runs: nobody waits longer than they must
         async for _ in shelf.pull(name):
             pass
-    kept = await shelf.commit(workload_id(session), kept_name(session.owner, session.name, session.attempt))
+    kept = await shelf.commit(workload_id(session), kept_name(session.id, session.attempt))
     while True:
         session = running(house, session)
         if await took(house, swap(session, name, kept.name, house.clock(), caller.user.name)):

@@ -1,16 +1,13 @@
 """Commit: a running session becomes an image. What came into it is told, and kept with it."""
-import asyncio
-
 from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
 from gpufairy.core.amounts import show_size
 from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NotAllowed, QuotaExceeded
-from gpufairy.core.image import ImageState, MadeImage, image_name, package_difference
+from gpufairy.core.image import ImageState, MadeImage, image_name, is_ours, own_prefix, package_difference
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Session
 from gpufairy.core.workload import workload_id
-from gpufairy.engines.contract import Command, Stream
-from gpufairy.engines.streams import read_to_end
+from gpufairy.engines.contract import ImageShelf
 
 # One line a package. The home is left out of the image, so what lies there is not counted either.
 LIST_PACKAGES = """\
@@ -27,8 +24,7 @@ command -v conda >/dev/null 2>&1 && conda list 2>/dev/null | while read -r name 
 done
 true
 """
-LISTING_LIMIT_S = 60
-LONGEST_LISTING = 4 * 2**20  # bytes
+LONGEST_LINE = 200
 
 
 async def commit(house: House, caller: Caller, session: Session, name: str) -> MadeImage:
@@ -40,7 +36,7 @@ async def commit(house: House, caller: Caller, session: Session, name: str) -> M
         raise NotAllowed("no images are made from sessions here", "Ask an admin.")
     if session.phase is not Phase.RUNNING:
         raise Conflict(f"session {session.name} is {session.state}, and only a running one can become an image", "Start it first.")
-    check_name(house, caller, name)
+    await check_name(house, caller, name)
     used = sum(image.size_bytes for image in gallery.made_by(session.owner))
     if used >= rules.commit_quota_bytes:
         quota = show_size(rules.commit_quota_bytes)
@@ -50,8 +46,8 @@ async def commit(house: House, caller: Caller, session: Session, name: str) -> M
 
 async def made(house: House, session: Session, name: str) -> MadeImage:
     made_from = session.request.image or house.gallery.rules.default
-    packages = await package_changes(house, session, made_from)
     image = await house.gallery.on_shelf().commit(workload_id(session), name)
+    packages = await package_changes(house.gallery.on_shelf(), made_from, name)
     free = house.gallery.rules.commit == "free"
     state, decided_by = (ImageState.APPROVED, "policy") if free else (ImageState.WAITING, None)
     new = MadeImage(
@@ -60,36 +56,26 @@ async def made(house: House, session: Session, name: str) -> MadeImage:
     return await house.gallery.put(new)
 
 
-def check_name(house: House, caller: Caller, name: str) -> None:
-    """Never over an image that is somebody else's, or that came from a registry."""
-    there = house.gallery.made_named(name)
+async def check_name(house: House, caller: Caller, name: str) -> None:
+    """Never over an image that is somebody else's, or that came from elsewhere."""
+    there, own = house.gallery.made_named(name), own_prefix(caller.user.name, caller.user.uid)
     if there is not None and there.owner != caller.user.name and not caller.is_admin:
         raise NotAllowed(f"image {name} was made by {there.owner}", "Choose another name.")
-    own = f"{caller.user.name}/"
-    if there is None and not name.startswith(own) and not caller.is_admin:
+    if is_ours(name) or (not name.startswith(own) and not caller.is_admin):
         raise BadInput(f"image: {name} does not begin with {own}", f"Call it {own}{name.rpartition('/')[2]}.")
+    if there is None and await house.gallery.on_shelf().image(name) is not None:
+        raise Conflict(f"there is an image {name} already, which was not made here", "Choose another name or tag.")
 
 
-async def package_changes(house: House, session: Session, made_from: str) -> tuple[str, ...]:
-    """Empty where the image has no shell to ask."""
+async def package_changes(shelf: ImageShelf, before: str, after: str) -> tuple[str, ...]:
+    """As the images themselves say, not the session, whose owner could make it say anything. Empty where one has no shell to ask."""
     script = ("sh", "-c", LIST_PACKAGES)
     try:
-        after = await printed(await house.engine.open(workload_id(session), Command(script)))
-        before = await house.gallery.on_shelf().run_once(made_from, script)
+        return package_difference(lines(await shelf.run_once(before, script)), lines(await shelf.run_once(after, script)))
     except EngineRefused:
         return ()
-    return package_difference(lines(before), lines(after))
-
-
-async def printed(stream: Stream) -> bytes:
-    try:
-        async with asyncio.timeout(LISTING_LIMIT_S):
-            return await read_to_end(stream.stdout, LONGEST_LISTING)
-    except TimeoutError as error:
-        raise EngineRefused(f"its packages could not be listed within {LISTING_LIMIT_S} s") from error
-    finally:
-        await stream.close()
 
 
 def lines(listing: bytes) -> list[str]:
-    return [line for line in listing.decode(errors="replace").splitlines() if line.startswith(("apt ", "apk ", "pip ", "conda "))]
+    told = listing.decode(errors="replace").splitlines()
+    return [line[:LONGEST_LINE] for line in told if line.startswith(("apt ", "apk ", "pip ", "conda ")) and line.isprintable()]

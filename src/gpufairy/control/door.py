@@ -9,7 +9,7 @@ from functools import partial
 from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
 from gpufairy.core.admit import check_ever_fits
-from gpufairy.core.errors import BadInput, Conflict, NoSuchThing, NotAllowed
+from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NeverFits, NoSuchThing, NotAllowed
 from gpufairy.core.names import made_up, nearest, session_name
 from gpufairy.core.people import User
 from gpufairy.core.session import Outcome, Request, Session, Wanted
@@ -30,6 +30,7 @@ async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mappin
     request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
     check_ever_fits(request, house.nodes)
     request = await house.gallery.chosen(caller, request, house.nodes)
+    check_engine(house, request)
     names, now = names_for(house, user, submission), house.clock()
     sessions = [
         Session(
@@ -41,6 +42,13 @@ async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mappin
     events = [event(session, "submitted", now, "submitted", actor=user.name) for session in sessions]
     with house.book.reserved(user.name, names):
         return await house.add(sessions, events, known_by)
+
+
+def check_engine(house: House, request: Request) -> None:
+    try:
+        house.engine.check(request)
+    except EngineRefused as error:
+        raise NeverFits(error.detail, error.next_step) from error
 
 
 def from_preset(body: SubmitBody, presets: Mapping[str, SubmitBody]) -> SubmitBody:

@@ -20,6 +20,7 @@ from gpufairy.core.workload import workload_id
 from gpufairy.engines.contract import Door
 from gpufairy.wire.submit import SubmitBody
 
+LEAVING_S = 12.0  # a session that is asked to leave has ten seconds for it
 DEFAULT_NAME = "main"  # of the session that is started for whoever comes without having one
 
 
@@ -54,6 +55,7 @@ async def enter(house: House, knock: Knock, default: SubmitBody, wait_s: float) 
     if knock.purpose is Purpose.FILES and (session is None or session.phase is not Phase.RUNNING):
         return Entry(None, await house.engine.files_door(user.name))
     if session is None:
+        await until_left(house, user, wait_s)
         session = await started_for(house, user, default)
     return await entry(house, await waited_for(house, session, wait_s))
 
@@ -75,6 +77,13 @@ def the_one(house: House, user: User) -> Session | None:
     return next((session for session in mine if session.name == DEFAULT_NAME), None)
 
 
+async def until_left(house: House, user: User, wait_s: float) -> None:
+    """One that was told to stop still has the name: the next is started when it has gone."""
+    leaving = house.book.named(user.name, DEFAULT_NAME)
+    if leaving is not None and leaving.wanted is Wanted.STOP:
+        await waited_for(house, leaving, max(wait_s, LEAVING_S), (Phase.ENDED,))
+
+
 async def started_for(house: House, user: User, default: SubmitBody) -> Session:
     body = default.model_copy(update={"name": DEFAULT_NAME, "kind": SessionKind.INTERACTIVE.value, "count": None})
     try:
@@ -87,14 +96,14 @@ async def started_for(house: House, user: User, default: SubmitBody) -> Session:
         raise
 
 
-async def waited_for(house: House, session: Session, wait_s: float) -> Session:
+async def waited_for(house: House, session: Session, wait_s: float, phases: tuple[Phase, ...] = (Phase.RUNNING, Phase.ENDED)) -> Session:
     with house.bells.listen(session.id) as bell:
         until = house.clock().timestamp() + wait_s
         while True:
             bell.clear()
             session = house.book.get(session.id) or await house.store.sessions.get(session.id) or session
             left_s = until - house.clock().timestamp()
-            if session.phase in (Phase.RUNNING, Phase.ENDED) or left_s <= 0 or house.bells.leaving.is_set():
+            if session.phase in phases or left_s <= 0 or house.bells.leaving.is_set():
                 return session
             await rung(bell, left_s)
 
@@ -127,7 +136,7 @@ def greeting(session: Session) -> str:
     gpus = ", ".join(map(gpu_words, seat.gpus)) or "no GPU"
     has = f"{gpus}; {show_cpus(seat.cpus_milli)} CPUs; {show_size(seat.memory_bytes)}"
     ends = f"; ends {session.expected_end:%d %b %H:%M} UTC (fairy keep {session.name} 2h)" if session.expected_end else ""
-    return f"{session.name} on {seat.node}: {has}{ends}"
+    return f"{session.name} on {seat.node}: {has}{ends or f'; held until you stop it (fairy stop {session.name})'}"
 
 
 def gpu_words(gpu: GpuSeat) -> str:

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from gpufairy.control.house import House
 from gpufairy.core.amounts import show_duration
+from gpufairy.core.errors import EngineRefused, EngineSilent
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Outcome, Session, Wanted
 from gpufairy.core.steps import want_stopped
@@ -24,9 +25,19 @@ async def forget(house: House) -> None:
     now = house.clock()
     await house.store.sessions.forget_old_keys(now - KEYS_KEPT)
     house.registry.forget_expired()
+    await forget_kept_images(house)
     gone = await house.engine.forget_older_than(house.policy.keep_ended, now)
     if gone:
         log.info("logs and results of %d sessions that ended over %s ago were deleted", gone, show_duration(house.policy.keep_ended))
+
+
+async def forget_kept_images(house: House) -> None:
+    live = list(house.book.active.values())
+    wanted = {name for session in live for name in (session.swapped_from, session.request.image) if name is not None}
+    try:
+        await house.gallery.forget_kept(wanted)
+    except (EngineRefused, EngineSilent) as error:
+        log.warning("images kept from swaps could not be removed: %s", error)
 
 
 def time_is_up(session: Session, now: datetime) -> bool:

@@ -1,11 +1,12 @@
 """Gallery: which images there are, who may use which, and those that were made here. Kept in memory as the store has it."""
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from gpufairy.control.clock import Clock
 from gpufairy.control.registry import Caller
-from gpufairy.core.errors import BadInput, NeverFits, NoSuchThing, NotAllowed
-from gpufairy.core.image import Image, ImageRules, ImageState, MadeImage, cuda_refusal, image_name
+from gpufairy.core.errors import BadInput, Conflict, NeverFits, NoSuchThing, NotAllowed
+from gpufairy.core.image import Image, ImageRules, ImageState, MadeImage, cuda_refusal, image_name, is_ours, made_refusal
 from gpufairy.core.names import nearest
 from gpufairy.core.node import Node
 from gpufairy.core.session import Request
@@ -50,6 +51,10 @@ class Gallery:
         name = image_name(request.image or self.rules.default)
         self.check_right(caller, name)
         image = await self.shelf.image(name)
+        self._check_same(caller, name, image)
+        if image is None and not self.rules.pull:
+            near = nearest(name, [there.name for there in await self.shelf.images() if not is_ours(there.name)])
+            raise NoSuchThing(f"image {name} is not on this machine{near}, and none are fetched here", "See `fairy image list`.")
         if image is not None and request.share.kind is not ShareKind.NONE:
             refusals = [cuda_refusal(image, node.driver_cuda) for node in nodes if node.gpus]
             if refusals and all(refusals):
@@ -60,10 +65,22 @@ class Gallery:
         if refusal := self.rules.refusal(name, caller.user.name, caller.is_admin, self._made.get(name)):
             raise NotAllowed(refusal, "See `fairy image list` for those you may use, or ask an admin.")
 
+    def _check_same(self, caller: Caller, name: str, image: Image | None) -> None:
+        """What was made here is used by its own name, and only as it was when somebody decided on it."""
+        made = self._made.get(name)
+        if made is not None and (image is None or image.id != made.image_id):
+            raise Conflict(f"image {name} is no longer the one that {made.owner} made", "Have it made again, or removed by an admin.")
+        for other in self._made.values() if image is not None else ():
+            refusal = made_refusal(other, caller.user.name, caller.is_admin)
+            if image is not None and other.image_id == image.id and refusal is not None:
+                raise NotAllowed(refusal, "See `fairy image list` for those you may use, or ask an admin.")
+
     async def offers(self, caller: Caller) -> list[Offer]:
         images = await self.on_shelf().images()
-        offers = [self._offer(caller, image) for image in images if not is_kept(image.name)]
-        return sorted(offers, key=lambda offer: offer.image.name)
+        offers = [self._offer(caller, image) for image in images if not is_ours(image.name)]
+        # What others have made and nobody has let in is not even shown: its name, packages and session are theirs.
+        seen = [offer for offer in offers if offer.refusal is None or offer.made is None]
+        return sorted(seen, key=lambda offer: offer.image.name)
 
     def _offer(self, caller: Caller, image: Image) -> Offer:
         made = self._made.get(image.name)
@@ -72,7 +89,7 @@ class Gallery:
 
     async def note_use(self, request: Request, owner: str) -> None:
         name, now = request.image, self._clock()
-        if name is None or is_kept(name) or (name in self._used and now - self._used[name] < USE_NOTED_EVERY):
+        if name is None or is_ours(name) or (name in self._used and now - self._used[name] < USE_NOTED_EVERY):
             return
         self._used[name] = now
         await self._store.used(name, now, owner)
@@ -96,6 +113,12 @@ class Gallery:
     async def decide(self, name: str, state: ImageState, admin: str) -> MadeImage:
         return await self.put(replace(self.made(name), state=state, decided_by=admin))
 
+    async def forget_kept(self, wanted: Collection[str]) -> None:
+        """What sessions were before a swap, of which none can go back any more."""
+        for image in await self.shelf.images() if self.shelf is not None else ():
+            if image.name.startswith("gpufairy-kept/") and image.name not in wanted:
+                await self.on_shelf().remove(image.name)
+
     async def remove(self, caller: Caller, name: str) -> None:
         """An image made here, by its maker or an admin; any other by an admin alone."""
         made = self._made.get(name)
@@ -105,12 +128,3 @@ class Gallery:
         if made is not None:
             await self._store.remove(name)
             del self._made[name]
-
-
-def kept_name(owner: str, session: str, attempt: int) -> str:
-    """Of what a session was before a swap."""
-    return f"gpufairy-kept/{owner.replace('_', '-u-')}.{session}:{attempt}"
-
-
-def is_kept(name: str) -> bool:
-    return name.startswith(("gpufairy-kept/", "gpufairy/"))

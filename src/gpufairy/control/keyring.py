@@ -19,6 +19,9 @@ class Keyring:
         return [key for key in self._keys.values() if key.user == user]
 
     async def add(self, key: Key) -> None:
+        there = self._keys.get(key.fingerprint)
+        if there is not None and there.user == key.user:
+            return
         await self._people.add_key(key)
         self._keys[key.fingerprint] = key
         self.on_change()

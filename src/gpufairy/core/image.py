@@ -16,6 +16,8 @@ IMAGE_NAME = re.compile(
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 LONGEST_NAME = 255
+HOW_TO_WRITE = "Write it as registries do: name, name:tag or host/name:tag."
+_USUAL_REGISTRY = re.compile(r"^(?:(?:(?:index\.|registry-1\.)?docker\.io|registry\.hub\.docker\.com)/)?(?:library/)?", re.IGNORECASE)
 
 
 class ImageState(StrEnum):
@@ -70,6 +72,8 @@ class ImageRules:
 
     def refusal(self, image: str, user: str, is_admin: bool, made: MadeImage | None) -> str | None:
         """Why this user may not use it; None: they may."""
+        if is_ours(image):
+            return f"image {image} is kept for a session to go back to, and for nobody else"
         if made is not None:
             return made_refusal(made, user, is_admin)
         if is_admin or any(fnmatchcase(image, pattern) for pattern in self.allow):
@@ -86,10 +90,31 @@ def made_refusal(made: MadeImage, user: str, is_admin: bool) -> str | None:
 
 
 def image_name(text: str, what: str = "image") -> str:
-    """Whole: with the tag that is meant when none is written."""
+    """Whole, and the same for all ways of writing it: with the tag that is meant when none is written, without the usual registry.
+
+    An image's id is no name: by it anybody could use what they may not.
+    """
     if len(text) > LONGEST_NAME or not IMAGE_NAME.fullmatch(text):
-        raise BadInput(f"{what}: {shown(text)} is no image name", "Write it as registries do: name, name:tag or host/name:tag.")
-    return text if ":" in text.rpartition("/")[2] else f"{text}:latest"
+        raise BadInput(f"{what}: {shown(text)} is no image name", HOW_TO_WRITE)
+    short = _USUAL_REGISTRY.sub("", text, count=1)
+    repository = short.partition("@")[0].rpartition(":")[0] or short
+    if not IMAGE_NAME.fullmatch(short) or repository == "sha256":
+        raise BadInput(f"{what}: {shown(text)} is no image name", HOW_TO_WRITE)
+    return short if ":" in short.rpartition("/")[2] else f"{short}:latest"
+
+
+def kept_name(session_id: str, attempt: int) -> str:
+    """Of what a session was before a swap."""
+    return f"gpufairy-kept/{session_id}:{attempt}"
+
+
+def is_ours(name: str) -> bool:
+    return name.startswith(("gpufairy-kept/", "gpufairy/"))
+
+
+def own_prefix(user: str, uid: int) -> str:
+    """What names of images that a user makes begin with. Not every user's name can be part of an image's."""
+    return f"{user}/" if re.fullmatch(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*", user) else f"u{uid}/"
 
 
 def cuda_refusal(image: Image, driver_cuda: str | None) -> str | None:

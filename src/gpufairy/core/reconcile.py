@@ -9,12 +9,13 @@ from enum import StrEnum
 
 from gpufairy.core.cluster import Policy
 from gpufairy.core.lifecycle import Happening, Phase
-from gpufairy.core.session import Outcome, Session, Wanted
-from gpufairy.core.steps import Change, amend, change, end, event, requeue, swap_undone, swapped
+from gpufairy.core.session import Outcome, Session, SessionKind, Wanted
+from gpufairy.core.steps import Change, amend, change, end, event, requeue, settled, swap_undone, swapped
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
 
 ADOPTED = "found by its labels, adopted"
 SETTLED_AFTER = timedelta(seconds=20)  # one that ran so long after a swap has started
+NOT_RUNNABLE = (125, 126, 127)  # exit codes of a command that could not even begin, as shells have them
 
 
 class Deed(StrEnum):
@@ -50,6 +51,8 @@ def order_for(session: Session, workload: Workload | None, now: datetime, policy
             return over(session, workload, now)
         case Phase.RUNNING if workload is None:
             return vanished(session, now)
+        case Phase.RUNNING if session.swapped_from is not None and not stop and now - session.since >= SETTLED_AFTER:
+            return Order(settled(session))
         case Phase.STARTING | Phase.RUNNING if stop:
             made = change(session, (Happening.TOLD_TO_STOP, session.stop_why), now=now)
             return Order(made, Deed.STOP, workload=workload_id(session), grace=policy.stop_grace)
@@ -74,7 +77,7 @@ def over(session: Session, workload: Workload, now: datetime) -> Order:
     """It has exited by itself; or, told to stop, before anybody could tell it."""
     cleared = Order(deed=Deed.CLEAR, workload=workload.id)
     session, code = began(session, workload), workload.exit_code
-    if undoes_swap(session, now):
+    if undoes_swap(session, code, now):
         return with_change(cleared, swap_undone(session, now, workload.why or f"exit code {code}"))
     if code == 0:
         return with_change(cleared, end(session, Happening.EXITED, now, outcome=Outcome.DONE, why="done, exit code 0", exit_code=0))
@@ -85,10 +88,14 @@ def over(session: Session, workload: Workload, now: datetime) -> Order:
     return with_change(cleared, end(session, Happening.EXITED, now, outcome=outcome, why=found_out, exit_code=code))
 
 
-def undoes_swap(session: Session, now: datetime) -> bool:
+def undoes_swap(session: Session, code: int | None, now: datetime) -> bool:
     """It was just swapped to another image and is over already: that image does not work for it."""
-    just_now = session.phase is Phase.STARTING or now - session.since < SETTLED_AFTER
-    return session.swapped_from is not None and session.wanted is Wanted.RUN and just_now
+    if session.swapped_from is None or session.wanted is Wanted.STOP or code == 0:
+        return False
+    if session.phase is Phase.STARTING:
+        return True
+    not_runnable = session.kind is SessionKind.INTERACTIVE or code in NOT_RUNNABLE
+    return session.phase is Phase.RUNNING and now - session.since < SETTLED_AFTER and not_runnable
 
 
 def began(session: Session, workload: Workload) -> Session:

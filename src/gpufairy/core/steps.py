@@ -66,7 +66,7 @@ def requeue(session: Session, now: datetime, why: str) -> Change:
     happenings = [(Happening.REQUEUED, why)]
     if session.phase in (Phase.STARTING, Phase.RUNNING):
         happenings.insert(0, (Happening.TOLD_TO_STOP, why))
-    return amend(change(session, *happenings, now=now), attempt=session.attempt + 1)
+    return amend(change(session, *happenings, now=now), attempt=session.attempt + 1, swapped_from=None)
 
 
 def swap(session: Session, image: str, kept_as: str, now: datetime, actor: str) -> Change:
@@ -89,6 +89,11 @@ def swap_undone(session: Session, now: datetime, why: str) -> Change:
     made = change(session, (Happening.SWAPPED, words), now=now)
     request = replace(session.request, image=session.swapped_from)
     return amend(made, request=request, attempt=session.attempt + 1, swapped_from=None, started_at=None, refusals=0)
+
+
+def settled(session: Session) -> Change:
+    """The image it was swapped for works: nobody need go back."""
+    return Change(session, replace(session, swapped_from=None, revision=session.revision + 1), ())
 
 
 def keep(session: Session, time_limit: timedelta, now: datetime, actor: str) -> Change:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from gpufairy.core.image import Image
 from gpufairy.core.node import Node
-from gpufairy.core.session import Session
+from gpufairy.core.session import Request, Session
 from gpufairy.core.workload import Workload, WorkloadId
 
 
@@ -93,6 +93,7 @@ class Engine(Protocol):
     async def start(self, on_change: Callable[[], None]) -> None: ...  # on_change: some workload may look different now
     async def close(self) -> None: ...  # never stops a workload
     async def nodes(self) -> list[Node]: ...
+    def check(self, request: Request) -> None: ...  # raises EngineRefused for what can never be done here; asked at submit
     async def launch(self, session: Session) -> None: ...  # twice the same (id, attempt): once. Raises EngineRefused
     async def stop(self, workload: WorkloadId, grace: timedelta) -> None: ...  # absent: fine
     async def clear(self, workload: WorkloadId) -> None: ...  # forget one that has exited; its log and results stay. Absent: fine

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpufairy.core.errors import EngineRefused, EngineSilent, FairyError
 from gpufairy.core.node import Node
-from gpufairy.core.session import Session, SessionKind
+from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, workload_id
 from gpufairy.engines.archive import tar_stream
 from gpufairy.engines.contract import Command, Credentials, Door, Stream
@@ -127,6 +127,9 @@ class DockerEngine:
 
     async def list_mine(self) -> list[Workload]:
         return await self._listing.workloads(self._launching)
+
+    def check(self, request: Request) -> None:
+        self._launcher.check_mounts(request, wanted_image(request.image, self._settings.default_image))
 
     async def launch(self, session: Session) -> None:
         name = str(workload_id(session))

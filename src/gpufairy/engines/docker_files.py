@@ -58,7 +58,7 @@ class FilesContainers:
                 await self._ensure_image()
                 async with self._daemon.asked(f"making the container for the files of {owner}", within_s=WORK_S):
                     spec = self._spec(owner, uid, lists)
-                    container_id = (await self._daemon.docker.containers.create(spec, name=f"fairy-{owner}-files")).id
+                    container_id = (await self._daemon.docker.containers.create(spec, name=f"fairy-files.{owner}")).id
             async with self._daemon.asked(f"starting the container for the files of {owner}", within_s=WORK_S, fine=(304, NOT_FOUND)):
                 await self._daemon.docker.containers.container(container_id).start()
         except DaemonRefused as error:

@@ -54,6 +54,8 @@ class Images:
         """The image is on this machine, pulled if need be, and this is known of it. Raises EngineRefused."""
         found = await self.inspect(name)
         if found is None:
+            if not self._may_pull:
+                raise EngineRefused(f"image {name} is not on {self._daemon.node_name}, and pulling is off here", "See `fairy image list`.")
             await self.pull(name)
             found = await self.inspect(name)
         if found is None:
@@ -91,8 +93,6 @@ class Images:
         return str(found[0]) if found is not None else ""
 
     async def pull(self, name: str) -> None:
-        if not self._may_pull:
-            raise EngineRefused(f"image {name} is not on {self._daemon.node_name}, and pulling is off here", "See `fairy image list`.")
         if name not in self._pulls:
             pull = Pull(name)
             task = asyncio.create_task(self._pulled(pull), name=f"pull {name}")

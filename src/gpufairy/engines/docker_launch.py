@@ -9,7 +9,7 @@ from typing import Any
 from gpufairy.core.amounts import show_size, shown
 from gpufairy.core.errors import BadInput, EngineRefused, EngineSilent
 from gpufairy.core.names import session_name, user_name
-from gpufairy.core.session import Session
+from gpufairy.core.session import Request, Session
 from gpufairy.core.workload import workload_id
 from gpufairy.engines.cdi import USUAL_FOLDERS, cdi_devices, offered_devices
 from gpufairy.engines.contract import Credentials
@@ -67,7 +67,7 @@ class Launcher:
         check_length(session)
         check_uid(session.owner, uid)
         name, root = str(workload_id(session)), self._settings.root_inside(image)
-        asked = await asyncio.to_thread(folder_mounts, session.request.mounts, self._settings.folders)
+        asked = await asyncio.to_thread(self.check_mounts, session.request, image)
         gpus = await asyncio.to_thread(self._gpus, session)
         mounts = (*run_mounts(self._places, name, session.owner, root=root), *self._common, *asked)
         here = Surroundings(
@@ -82,6 +82,12 @@ class Launcher:
             await asyncio.to_thread(remove_run, self._places.run(name))
             raise
         await self._start(session, container_id)
+
+    def check_mounts(self, request: Request, image: str) -> tuple[Mount, ...]:
+        """Raises EngineRefused. Whoever is root inside is so on the host's folders too, where a setuid file would make anybody root."""
+        if request.mounts and self._settings.root_inside(image):
+            raise EngineRefused(f"in image {image} you are root, so no folder of this machine is mounted", "Use another image.")
+        return folder_mounts(request.mounts, self._settings.folders)
 
     def _prepare(self, session: Session, name: str, uid: int, facts: ImageFacts) -> None:
         try:

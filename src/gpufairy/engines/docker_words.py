@@ -8,6 +8,7 @@ from gpufairy.core.errors import EngineRefused
 from gpufairy.engines.run_folder import COULD_NOT_RUN, SIGNAL_NAMES
 
 TOLD_TO_STOP = "ended by the engine, which was told to stop it"
+FROM_OUTSIDE = (128 + 15, 128 + 9)
 LONGEST_ANSWER = 400  # letters of a daemon's answer that are passed on
 # Said by a daemon that is going, coming, or has lost its containerd: it has not refused anything.
 NOT_ITSELF = re.compile(
@@ -64,6 +65,8 @@ def why_over(state: Mapping[str, Any], *, stopped: bool, memory_bytes: int, rebo
         return f"the container engine says: {answer}"
     if code in COULD_NOT_RUN:
         return f"exit code {code}: {COULD_NOT_RUN[code]}; its log says more"
+    if code in FROM_OUTSIDE:
+        return f"exit code {code}: ended by {SIGNAL_NAMES[code - 128]}, by itself or from outside (so does a container engine that is stopped)"
     if isinstance(code, int) and code - 128 in SIGNAL_NAMES:
         return f"exit code {code}: ended by {SIGNAL_NAMES[code - 128]}"
     return ""

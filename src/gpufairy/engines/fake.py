@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from gpufairy.core.errors import EngineRefused, EngineSilent
 from gpufairy.core.node import Node
-from gpufairy.core.session import Session, SessionKind
+from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
 from gpufairy.engines.contract import Command, Door, DoorKind, ImageShelf
 from gpufairy.engines.doors import connect_door
@@ -104,6 +104,9 @@ class FakeEngine:
     async def nodes(self) -> list[Node]:
         await self._answer()
         return [replace(node, seen_at=datetime.now(UTC)) for node in self._nodes]
+
+    def check(self, request: Request) -> None:
+        """Anything goes."""
 
     async def launch(self, session: Session) -> None:
         await self._answer()

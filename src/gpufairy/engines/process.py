@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gpufairy.core.errors import EngineRefused, EngineSilent
 from gpufairy.core.node import Node
-from gpufairy.core.session import Session, SessionKind
+from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, workload_id
 from gpufairy.engines.archive import tar_stream
 from gpufairy.engines.contract import Command, Credentials, Door, DoorKind
@@ -98,6 +98,9 @@ class ProcessEngine:
             return self._runs.look_at_all()
         except OSError as error:
             raise EngineSilent(f"the process engine cannot read {self._places.runs}: {error}") from error
+
+    def check(self, request: Request) -> None:
+        """What it cannot honour it ignores, and says so."""
 
     async def launch(self, session: Session) -> None:
         name = str(workload_id(session))

@@ -100,19 +100,5 @@ def _pipe(*, reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tupl
     return read, write
 
 
-async def read_to_end(descriptor: int, most_bytes: int) -> bytes:
-    """What is written there until it ends, or so much of it. The descriptor stays the caller's."""
-    pipe = os.fdopen(os.dup(descriptor), "rb")
-    reader = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    try:
-        chunks: list[bytes] = []
-        while sum(map(len, chunks)) < most_bytes and (chunk := await reader.read(2**16)):
-            chunks.append(chunk)
-        return b"".join(chunks)[:most_bytes]
-    finally:
-        transport.close()
-
-
 def set_size(terminal: int, columns: int, rows: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *(min(max(n, 1), 9999) for n in (rows, columns)), 0, 0))

@@ -5,9 +5,11 @@ from typing import Protocol
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, path_of
 from gpufairy.core.apps import Stall
 from gpufairy.core.errors import BadInput, Conflict
+from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door
-from gpufairy.gateway.seam import Purpose, Waiting
-from gpufairy.gateway.server_client import TRY_AGAIN, WAIT_S, HttpHouse
+from gpufairy.gateway.knock import FIRST_WAIT_S
+from gpufairy.gateway.seam import Waiting
+from gpufairy.gateway.server_client import POLL_S, TRY_AGAIN, HttpHouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class AppsHouse(Protocol):
 
 class HttpAppsHouse(HttpHouse):
     async def open_apps(self, after: str) -> OpenApps:
-        answer = await self._call(Call("GET", path_of("gateway", "apps", after=after), limit_s=WAIT_S + ANSWER_LIMIT_S))
+        answer = await self._call(Call("GET", path_of("gateway", "apps", after=after), limit_s=POLL_S + ANSWER_LIMIT_S))
         try:
             stalls = tuple(Stall(**{name: plain[name] for name in Stall.__dataclass_fields__}) for plain in answer["stalls"])
             return OpenApps(str(answer["revision"]), stalls)
@@ -37,7 +39,7 @@ class HttpAppsHouse(HttpHouse):
         await self._call(Call("POST", path_of("gateway", "tickets"), {"ticket": ticket, "stall": stall.id}))
 
     async def door_of(self, stall: Stall) -> Door:
-        entry = await self.enter(stall.owner, stall.session, Purpose.SHELL)
+        entry = await self.enter(stall.owner, stall.session, Purpose.SHELL, FIRST_WAIT_S)  # a page that must wait looks again by itself
         if isinstance(entry, Waiting):
             raise Conflict(entry.words)
         if entry.session_id != stall.session_id:

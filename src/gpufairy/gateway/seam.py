@@ -2,15 +2,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol
 
+from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door
-
-
-class Purpose(StrEnum):
-    SHELL = "shell"  # needs a session, which is started if there is none
-    FILES = "files"  # needs the user's folders alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +46,6 @@ class Waiting:
 
 class House(Protocol):
     async def roster(self, after: int) -> Roster: ...  # when it differs from that revision, or after a while. Raises FairyError
-    async def enter(self, user: str, name: str | None, purpose: Purpose) -> Entry | Waiting: ...  # waits a while itself. Raises FairyError
+    # The server waits so long for it to open. Raises FairyError.
+    async def enter(self, user: str, name: str | None, purpose: Purpose, wait_s: float) -> Entry | Waiting: ...
     async def close(self) -> None: ...

@@ -13,10 +13,11 @@ from gpufairy.client.errors import Problem, ServerNotReached
 from gpufairy.client.local_server import NOTE
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
 from gpufairy.core.errors import BadInput, FairyError
+from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door, DoorKind
-from gpufairy.gateway.seam import Ending, Entry, Purpose, Roster, Waiting
+from gpufairy.gateway.seam import Ending, Entry, Roster, Waiting
 
-WAIT_S = 20  # asked of the server for a door that is not open yet; the roster it holds for 25 s by itself
+POLL_S = 25  # how long the server holds a question for news
 TRY_AGAIN = "Try again; if it stays so, server and gateway are of different versions: restart both."
 
 
@@ -41,11 +42,11 @@ class HttpHouse:
         self._in_doubt = True  # whether the server still is where it was
 
     async def roster(self, after: int) -> Roster:
-        return read_roster(await self._call(Call("GET", path_of("gateway", "roster", after=after), limit_s=WAIT_S + ANSWER_LIMIT_S)))
+        return read_roster(await self._call(Call("GET", path_of("gateway", "roster", after=after), limit_s=POLL_S + ANSWER_LIMIT_S)))
 
-    async def enter(self, user: str, name: str | None, purpose: Purpose) -> Entry | Waiting:
+    async def enter(self, user: str, name: str | None, purpose: Purpose, wait_s: float) -> Entry | Waiting:
         body = {"user": user, "name": name, "purpose": str(purpose)}
-        return read_entry(await self._call(Call("POST", path_of("gateway", "doors", wait=WAIT_S), body, limit_s=WAIT_S + ANSWER_LIMIT_S)))
+        return read_entry(await self._call(Call("POST", path_of("gateway", "doors", wait=wait_s), body, limit_s=wait_s + ANSWER_LIMIT_S)))
 
     async def close(self) -> None:
         if self._line is not None:

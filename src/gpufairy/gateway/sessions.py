@@ -12,7 +12,6 @@ from gpufairy.engines.doors import open_door
 from gpufairy.gateway.carry import Carried
 from gpufairy.gateway.connection import Connection
 from gpufairy.gateway.gate import Gate
-from gpufairy.gateway.knock import knock
 from gpufairy.gateway.login import Login
 from gpufairy.gateway.seam import Entry
 from gpufairy.gateway.terminals import apply_modes
@@ -157,8 +156,7 @@ class SessionProcess(asyncssh.SSHServerSession[bytes]):
                 self._say(line(words))
             told.append(words)
 
-        away_s = self._gate.settings.away_s
-        return await knock(self._gate.house, self._host.login, self._wish.purpose, tell=tell, away_s=away_s)
+        return await self._gate.knocks.enter(self._host.login, self._wish.purpose, tell)
 
     def _greet(self, entry: Entry) -> None:
         what = "sftp" if self._wish.sftp else "shell" if self._wish.line is None else "command"

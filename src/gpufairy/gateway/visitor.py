@@ -12,13 +12,13 @@ import asyncssh
 from gpufairy.core.amounts import show_duration, shown
 from gpufairy.core.errors import FairyError
 from gpufairy.core.names import SESSION_NAME
+from gpufairy.core.purpose import Purpose
 from gpufairy.engines.doors import connect_door
 from gpufairy.gateway.connection import Connection, Owner
 from gpufairy.gateway.forwards import Forward
 from gpufairy.gateway.gate import Gate
-from gpufairy.gateway.knock import knock
 from gpufairy.gateway.login import Login
-from gpufairy.gateway.seam import Entry, Purpose
+from gpufairy.gateway.seam import Entry
 from gpufairy.gateway.sessions import SessionProcess
 from gpufairy.gateway.words import printable
 
@@ -48,6 +48,8 @@ class Visitor(Owner):
         self.source = str((conn.get_extra_info("peername") or ("nowhere",))[0])
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._door is not None:
+            self._door[1].cancel()  # nobody waits for it any more
         if self._in:
             self._in = False
             self._gate.left(self)
@@ -169,8 +171,7 @@ class Visitor(Owner):
         """Shared by those who ask at about the same time; each may give up alone."""
         now = self._loop.time()
         if self._door is None or (self._door[1].done() and now - self._door[0] > FRESH_S) or self._failed(self._door[1]):
-            asked = knock(self._gate.house, self.login, Purpose.SHELL, tell=lambda _: None, away_s=self._gate.settings.away_s)
-            task = self._loop.create_task(asked)
+            task = self._loop.create_task(self._gate.knocks.enter(self.login, Purpose.SHELL, lambda _: None))
             task.add_done_callback(self._failed)
             self._door = (now, task)
         return asyncio.shield(self._door[1])

@@ -4,8 +4,8 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Command, Door, DoorKind
-from gpufairy.gateway.seam import Purpose
 
 # What may come from the client. Never PATH, LD_*, or what a shell or Python reads at its start.
 PASSED_ON = frozenset({"LANG", "LANGUAGE", "COLORTERM", "EDITOR", "TZ"})

@@ -8,8 +8,9 @@ from gpufairy.core.node import Node
 from gpufairy.engines.contract import Engine
 from gpufairy.main.serve import Setup
 
+TRY_A_GPU = ("fairy run --gpus 0.5 -- sh -c 'echo $FAIRY_GPUS; date'", "run something on half a GPU")
+TRY_NO_GPU = ("fairy run -- sh -c 'echo $FAIRY_SESSION; date'", "run something")
 TRY = (
-    ("fairy run --gpus 0.5 -- sh -c 'echo $FAIRY_GPUS; date'", "run something on half a GPU"),
     ("fairy ps -a", "see your sessions"),
     ("fairy free", "see what is free"),
 )
@@ -26,10 +27,14 @@ def banner(setup: Setup, engine: Engine, user: str, sign_in: str, ssh_port: int 
         ("GPUs", gpu_words(setup.node)),
         ("engine", f"{engine.name}. Isolation: {engine.isolation}"),
     ]
+    if engine.shelf is not None:
+        fetched = "fetched when first used" if setup.config.images.pull else "must be on this machine"
+        rows.append(("image", f"{setup.config.images.default}, unless a session names another ({fetched})"))
+    first = TRY_A_GPU if setup.node.gpus else TRY_NO_GPU
     lines = [f"gpufairy {__version__} is up.", ""]
     lines += [f"  {name:<7} {text}" for name, text in rows]
     lines += ["", "Try, in another terminal:"]
-    lines += [f"  {setup.fairy_command} {command.removeprefix('fairy '):<60} # {what}" for command, what in TRY]
+    lines += [f"  {setup.fairy_command} {command.removeprefix('fairy '):<60} # {what}" for command, what in (first, *TRY)]
     return "\n".join([*lines, "", "Ctrl-C stops the server; sessions go on.", ""])
 
 

@@ -75,8 +75,16 @@ def settings(config: Config) -> DockerSettings:
     return DockerSettings(
         default_image=images.default, root_images=tuple(images.root), pull=images.pull, network=Network(docker.network),
         pids=docker.most_processes, nofile=docker.open_files,
-        folders={name: Folder(Path(folder.path), folder.write) for name, folder in config.folders.items()},
+        folders=folders_there(config),
     )  # fmt: skip
+
+
+def folders_there(config: Config) -> dict[str, Folder]:
+    """One that is missing, a disk that is not mounted for example, must not keep everybody else from their files."""
+    for name, folder in config.folders.items():
+        if not Path(folder.path).is_dir():
+            say(f"folder {name} is not offered: {folder.path} is no folder on this machine (folders.{name}.path in fairy.toml)")
+    return {name: Folder(Path(folder.path), folder.write) for name, folder in config.folders.items() if Path(folder.path).is_dir()}
 
 
 def uids_on_folders(homes: Path) -> dict[str, int]:
