@@ -1,6 +1,8 @@
 """The API's own promises: idempotency keys, paging, long polls, events."""
 import json
+import statistics
 import threading
+import time
 
 from raw_http import ask
 from waits import until, wait_for_state

@@ -240,7 +240,7 @@ def test_a_session_becomes_an_image_that_waits_for_an_admin(live, kim, lee, sess
 
 
 def test_an_image_that_is_not_here_is_told_in_words(kim):
-    with pytest.raises(Problem, match="not on this machine .did you mean fairy-test/other:1"):
+    with pytest.raises(Problem, match=r"not on this machine \(did you mean fairy-test/other:1"):
         kim.client.submit({"kind": "interactive", "gpus": "0", "image": "fairy-test/othr:1"})
 
 
