@@ -65,8 +65,9 @@ def why_over(state: Mapping[str, Any], *, stopped: bool, memory_bytes: int, rebo
         return f"the container engine says: {answer}"
     if code in COULD_NOT_RUN:
         return f"exit code {code}: {COULD_NOT_RUN[code]}; its log says more"
-    if code in FROM_OUTSIDE:
-        return f"exit code {code}: ended by {SIGNAL_NAMES[code - 128]}, by itself or from outside (so does a container engine that is stopped)"
+    if isinstance(code, int) and code in FROM_OUTSIDE:
+        by = SIGNAL_NAMES[code - 128]
+        return f"exit code {code}: ended by {by}, by itself or from outside (so does a container engine that is stopped)"
     if isinstance(code, int) and code - 128 in SIGNAL_NAMES:
         return f"exit code {code}: ended by {SIGNAL_NAMES[code - 128]}"
     return ""

@@ -32,7 +32,7 @@ def _up(
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Else ~/.local/share/gpufairy.")] = None,
     port: Annotated[int | None, typer.Option("--port", help="Port of page and API. Else 8420, or the next that is free.")] = None,
     listen_on: Annotated[str | None, typer.Option("--listen", metavar="ADDRESS", help="Else 127.0.0.1: this machine alone.")] = None,
-    ssh_port: Annotated[int | None, typer.Option("--ssh-port", help="Port of the SSH gateway. Else 8422, or the next that is free.")] = None,
+    ssh_port: Annotated[int | None, typer.Option("--ssh-port", help="Port of the SSH gateway. Else 8422, or the next free.")] = None,
     engine: Annotated[str, typer.Option("--engine", metavar="auto|process|docker", help="What runs the sessions.")] = "auto",
     simulate: Annotated[str | None, typer.Option("--simulate", metavar="GPUS", help="Pretend: 4xA100-40GB,1xH200,1xA100:mig")] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A fairy.toml with settings.")] = None,
