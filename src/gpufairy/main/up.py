@@ -75,7 +75,8 @@ async def ready(setup: Setup, context: Context) -> None:
     await sign_in(setup, context.house)
     noted = local_server.LocalServer(os.getpid(), local_server.birth_of(os.getpid()), setup.url, str(setup.data))
     local_server.write_down(noted, os.environ)
-    text = banner(setup, context.house.engine, user, f"{setup.url}/signin?code={context.links.make(user)}", context.ssh.port if context.ssh else None)
+    sign_in_link = f"{setup.url}/signin?code={context.links.make(user)}"
+    text = banner(setup, context.house.engine, user, sign_in_link, context.ssh.port if context.ssh else None)
     announce_to = os.environ.pop(ANNOUNCE, None)
     if announce_to is None:
         say(text)

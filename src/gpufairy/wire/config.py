@@ -115,15 +115,18 @@ class Config(Strict):
         images = self.images
         if images.commit not in ("approve", "free", "off"):
             raise BadInput(f"images.commit: found {images.commit[:40]!r}", "Write approve, free or off.")
-        quota_bytes = parse_size(images.commit_quota, "images.commit_quota")
-        return ImageRules(image_name(images.default, "images.default"), tuple(images.allow), tuple(images.root), images.pull, images.commit, quota_bytes)
+        return ImageRules(
+            image_name(images.default, "images.default"), tuple(images.allow), tuple(images.root), images.pull, images.commit,
+            parse_size(images.commit_quota, "images.commit_quota"),
+        )  # fmt: skip
 
     def default_session(self) -> SubmitBody:
         """What is started for somebody who comes by SSH and has no session."""
         if self.ssh.preset is None:
             return SubmitBody()
         if self.ssh.preset not in self.presets:
-            raise BadInput(f"ssh.preset: no preset {self.ssh.preset[:40]!r}", f"Presets set here: {', '.join(sorted(self.presets)) or 'none'}.")
+            offered = ", ".join(sorted(self.presets)) or "none"
+            raise BadInput(f"ssh.preset: no preset {self.ssh.preset[:40]!r}", f"Presets set here: {offered}.")
         return self.presets[self.ssh.preset]
 
     @property
