@@ -1,11 +1,9 @@
 """Real JupyterLab runs a cell, real MLflow compares runs: started by `fairy open`, reached as a browser reaches them."""
-import json
-import uuid
-
 import pytest
 from apps_browser import SETTINGS, Tab
 from apps_env import apps_environment
 from bench.server import LiveServer
+from notebook import run_cell
 from web_terminal import a_terminal
 
 from waits import until, wait_for_state
@@ -39,20 +37,7 @@ def ready(fairy, app: str):
 
 async def test_jupyterlab_runs_a_cell(fairy):
     tab = Tab(ready(fairy, "jupyter")["url"])
-    page = tab.get("/lab")
-    assert (page.status, b"JupyterLab" in page.body) == (200, True)
-    xsrf = page.headers["set-cookie"].partition(";")[0]
-    tab.cookie = f"{tab.cookie}; {xsrf}"
-    kernel = tab.send("POST", "/api/kernels", {"name": "python3"}, **{"X-XSRFToken": xsrf.partition("=")[2]})
-    assert kernel.status == 201
-    header = {"msg_id": uuid.uuid4().hex, "username": "", "session": uuid.uuid4().hex, "msg_type": "execute_request", "version": "5.3"}
-    cell = {"code": "print(6 * 7)", "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True}
-    asked = {"header": header, "parent_header": {}, "metadata": {}, "content": cell, "channel": "shell", "buffers": []}
-    async with tab.socket(f"/api/kernels/{kernel.json['id']}/channels?session_id={header['session']}") as ours:
-        await ours.send_str(json.dumps(asked))
-        while (said := json.loads(await ours.receive_str()))["msg_type"] != "stream":
-            pass
-    assert said["content"]["text"] == "42\n"
+    assert await run_cell(tab, "print(6 * 7)") == "42\n"
 
 
 async def test_mlflow_compares_the_runs_that_a_training_script_logged(server, fairy):

@@ -44,6 +44,7 @@ COMMANDS = {
     "node": Row("gpufairy.cli.nodes:app", "Nodes: list, drain, resume", ADMIN),
     "events": Row("gpufairy.cli.events:events", "Show what happened, and with -f what happens"),
     "up": Row("gpufairy.main.up:up", "Start the server here", MACHINE),
+    "env": Row("gpufairy.main.envs:app", "Install JupyterLab or MLflow once, for all sessions", MACHINE),
     "down": Row("gpufairy.cli.machines:down", "Stop the server here; sessions run on", MACHINE),
 }
 

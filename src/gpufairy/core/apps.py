@@ -53,11 +53,8 @@ CODE_SERVER_FLAGS = ("--auth", "none", "--bind-addr", "127.0.0.1:{port}", "--dis
 OPENVSCODE_FLAGS = ("--host", "127.0.0.1", "--port", "{port}", "--without-connection-token", "--accept-server-license-terms")
 
 
-def for_all(app: str, package: str) -> str:
-    """How an admin gives it to everybody: made under the name it has inside, with a Python of its own, so that any image can use it."""
-    where = f"/shared/envs/{app}"
-    made = f"UV_PYTHON_INSTALL_DIR=/shared/python uv venv --managed-python {where} && uv pip install -p {where} {package}"
-    return f"An admin can give it to all, on the host, where /shared must be a link to the folder that sessions see as /shared: {made}"
+def for_all(app: str) -> str:
+    return f"An admin gives it to all sessions, on the server's machine: fairy env add {app}"
 
 
 APPS = (
@@ -65,17 +62,17 @@ APPS = (
         "jupyter", "Jupyter", 8888,
         ("jupyter-lab", "python3:jupyterlab", "/opt/fairy/envs/jupyter/bin/jupyter-lab", "/shared/envs/jupyter/bin/jupyter-lab"),
         {"jupyter-lab": JUPYTER_FLAGS, "jupyterlab": JUPYTER_FLAGS},
-        to_get=f"In the session: pip install --user jupyterlab. {for_all('jupyter', 'jupyterlab')}",
+        to_get=f"In the session: pip install --user jupyterlab. {for_all('jupyter')}",
     ),
     App(
         "tensorboard", "TensorBoard", 6006, ("tensorboard", "/shared/envs/tensorboard/bin/tensorboard"),
         {"tensorboard": ("--logdir", "runs", "--host", "127.0.0.1", "--port", "{port}")},
-        to_get=f"In the session: pip install --user tensorboard. {for_all('tensorboard', 'tensorboard')}",
+        to_get=f"In the session: pip install --user tensorboard. {for_all('tensorboard')}",
     ),
     App(
         "mlflow", "MLflow", 5000, ("mlflow", "/shared/envs/mlflow/bin/mlflow"), {"mlflow": MLFLOW_FLAGS},
         MLFLOW_ENV, "mlruns",
-        f"In the session: pip install --user mlflow. {for_all('mlflow', 'mlflow')}",
+        f"In the session: pip install --user mlflow. {for_all('mlflow')}",
     ),
     App(
         "code", "VS Code", 8080, ("code-server", "openvscode-server", "/shared/envs/code/bin/code-server"),

@@ -24,6 +24,8 @@ def container_environment(session: Session, facts: ImageFacts, *, root: bool, cd
         "SHELL": facts.shell,
         "PATH": path,
         "PIP_CACHE_DIR": f"{home}/.cache/pip",  # kept with the home, whatever the image prefers
+        "PIP_FIND_LINKS": "/shared/wheels",  # what the admin has put there need not be fetched once for each of us
+        "CONDA_PKGS_DIRS": f"{home}/.conda/pkgs,/shared/conda/pkgs",  # likewise; conda writes to the first alone
         "PYTHONUNBUFFERED": "1",  # else a follower of the log sees nothing for the first 8 KiB
         **({} if "LANG" in facts.env or "LC_ALL" in facts.env else {"LANG": "C.UTF-8"}),
         **dict(allowed(session.request.env)),

@@ -56,12 +56,18 @@ def docker_engine(
     tools = build_tools(data / "tools", say)
     for name, how in tools.missing.items():
         say(f"{name} is not on this machine, so sessions whose image lacks it have none ({how})")
-    shared = Path(config.docker.shared) if config.docker.shared else data / "shared"
-    shared.mkdir(mode=0o755, exist_ok=True)
+    shared = shared_folder(data, config)
+    for folder in (shared, shared / "wheels", shared / "envs"):
+        folder.mkdir(mode=0o755, exist_ok=True)
     return DockerEngine(
         path, places(data, config), node, credentials, uid_of=uid_of, settings=settings(config), tools=tools.folder, shared=shared,
         api_folder=api_folder(data), server_id=server_id(data), log_cap_bytes=config.log_cap_bytes,
     )  # fmt: skip
+
+
+def shared_folder(data: Path, config: Config) -> Path:
+    """Seen as /shared by every session, read-only."""
+    return Path(config.docker.shared) if config.docker.shared else data / "shared"
 
 
 def places(data: Path, config: Config) -> Places:
