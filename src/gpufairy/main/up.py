@@ -102,8 +102,10 @@ async def sign_in(setup: Setup, house: House) -> None:
 
 
 def admin_name() -> str:
-    name = re.sub(r"[^a-z0-9_-]", "-", getpass.getuser().lower())[:31].strip("-")
-    return name if name[:1].isalpha() else "admin"
+    """Who starts it; by sudo, the person behind it. Never root, who is somebody else in every container."""
+    account = os.environ.get("SUDO_USER") or getpass.getuser()
+    name = re.sub(r"[^a-z0-9_-]", "-", account.lower())[:31].strip("-")
+    return name if name[:1].isalpha() and name != "root" else "admin"
 
 
 def in_background() -> None:
