@@ -56,7 +56,7 @@ async def test_it_has_no_network_and_no_rights(engine: DockerEngine, here: Scene
     (found,) = [one for one in here.containers() if one["Labels"]["gpufairy.role"] == "files"]
     host = here.daemon.container(found["Id"])["HostConfig"]
     assert (host["NetworkMode"], host["Memory"], host["ReadonlyRootfs"], host["Privileged"]) == ("none", 512 * 2**20, True, False)
-    assert found["Names"][0].lstrip("/") == "fairy-student1-files"
+    assert found["Names"][0].lstrip("/") == "fairy-files.student1"  # no session can be called so
 
 
 async def test_it_is_no_session(engine: DockerEngine):
