@@ -36,7 +36,7 @@ def routes(context: Context) -> APIRouter:
 
 
 def shape(house: House, session: Session) -> dict[str, Any]:
-    return session_shape(session, wait_of(house, session))
+    return {**session_shape(session, wait_of(house, session)), "root_inside": house.gallery.root_inside(session)}
 
 
 def add_submit_and_list(router: APIRouter, context: Context) -> None:

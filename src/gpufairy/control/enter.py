@@ -114,7 +114,7 @@ async def entry(house: House, session: Session) -> Entry:
     if session.phase is not Phase.RUNNING:
         return Entry(session, None, words=words(house, session))
     try:
-        return Entry(session, await house.engine.door(workload_id(session)), greeting=greeting(session))
+        return Entry(session, await house.engine.door(workload_id(session)), greeting=greeting(session, house.gallery.root_inside(session)))
     except EngineRefused as error:  # it has just ended, and the loops do not know yet
         return Entry(session, None, words=str(error))
 
@@ -129,14 +129,15 @@ def words(house: House, session: Session) -> str:
     return "; ".join(told)
 
 
-def greeting(session: Session) -> str:
+def greeting(session: Session, root: bool = False) -> str:
     seat = session.seat
     if seat is None:
         return f"{session.name}"
     gpus = ", ".join(map(gpu_words, seat.gpus)) or "no GPU"
-    has = f"{gpus}; {show_cpus(seat.cpus_milli)} CPUs; {show_size(seat.memory_bytes)}"
-    ends = f"; ends {session.expected_end:%d %b %H:%M} UTC (fairy keep {session.name} 2h)" if session.expected_end else ""
-    return f"{session.name} on {seat.node}: {has}{ends or f'; held until you stop it (fairy stop {session.name})'}"
+    ends = f"ends {session.expected_end:%d %b %H:%M} UTC (fairy keep {session.name} 2h)" if session.expected_end else ""
+    told = [gpus, f"{show_cpus(seat.cpus_milli)} CPUs", show_size(seat.memory_bytes), "you are root inside" if root else ""]
+    told.append(ends or f"held until you stop it (fairy stop {session.name})")
+    return f"{session.name} on {seat.node}: " + "; ".join(part for part in told if part)
 
 
 def gpu_words(gpu: GpuSeat) -> str:

@@ -9,7 +9,7 @@ from gpufairy.core.errors import BadInput, Conflict, NeverFits, NoSuchThing, Not
 from gpufairy.core.image import Image, ImageRules, ImageState, MadeImage, cuda_refusal, image_name, is_ours, made_refusal
 from gpufairy.core.names import nearest
 from gpufairy.core.node import Node
-from gpufairy.core.session import Request
+from gpufairy.core.session import Request, Session
 from gpufairy.core.share import ShareKind
 from gpufairy.engines.contract import ImageShelf
 from gpufairy.store.images import Images
@@ -60,6 +60,9 @@ class Gallery:
             if refusals and all(refusals):
                 raise NeverFits(str(refusals[0]), "Choose an image for an older CUDA, or have the driver renewed. See `fairy image list`.")
         return replace(request, image=name)
+
+    def root_inside(self, session: Session) -> bool:
+        return self.shelf is not None and session.request.image is not None and self.rules.root_inside(session.request.image)
 
     def check_right(self, caller: Caller, name: str) -> None:
         if refusal := self.rules.refusal(name, caller.user.name, caller.is_admin, self._made.get(name)):

@@ -89,7 +89,7 @@ async def session_page(house: House, session: Session) -> SessionPage:
         next_step="" if wait is None else wait.next_step,
         facts=facts(session, now),
         refusals=() if wait is None else tuple(refusal.why for refusal in wait.refusals),
-        asked=asked(session.request),
+        asked=asked(session.request, root=house.gallery.root_inside(session)),
         given=() if session.seat is None else given(session.seat),
         isolation=house.engine.isolation,
         history=tuple(told(event, now) for event in reversed(events)),
@@ -125,7 +125,7 @@ def facts(session: Session, now: datetime) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def asked(request: Request) -> tuple[tuple[str, str], ...]:
+def asked(request: Request, *, root: bool) -> tuple[tuple[str, str], ...]:
     """What was asked for, in words; what was left open is left out. Of the environment the names alone: values may be secrets."""
     pairs = [
         ("command", shlex.join(request.command)),
@@ -134,7 +134,7 @@ def asked(request: Request) -> tuple[tuple[str, str], ...]:
         ("CPUs", "" if request.cpus_milli is None else show_cpus(request.cpus_milli)),
         ("memory", "" if request.memory_bytes is None else show_size(request.memory_bytes)),
         ("time", "" if request.time_limit is None else f"at most {time_words(request.time_limit)}"),
-        ("image", request.image or ""),
+        ("image", (request.image or "") + (" (you are root in it)" if root else "")),
         ("pool", request.pool or ""),
         ("folder", request.workdir or ""),
         ("mounts", ", ".join(request.mounts)),
