@@ -1,11 +1,14 @@
 """A porter that lies, is silent or sends what it should not: what may be found where a user is root in the container."""
 import asyncio
+import fcntl
 import os
+import resource
 import socket
 import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from gpufairy.core.errors import EngineRefused
 from gpufairy.engines import porter
 from gpufairy.engines.contract import Command, Door, DoorKind
+from gpufairy.engines.docker_door import still_there
 from gpufairy.engines.network_namespace import NAME
 from gpufairy.engines.porter import connect_in, open_in
 from gpufairy.engines.proc import stat_of
@@ -124,6 +128,13 @@ async def test_start_and_exit_may_come_in_one_piece(door: Door, playing: Callabl
     await stream.close()
 
 
+async def test_input_that_nobody_reads_takes_little_of_this_machines_memory(door: Door, playing: Callable[[Play], None]):
+    playing(sending(STARTED + EXITED))
+    stream = await open_in(door, PLAIN)
+    assert fcntl.fcntl(stream.stdin, fcntl.F_GETPIPE_SZ) <= 65536 < fcntl.fcntl(stream.stdout, fcntl.F_GETPIPE_SZ)
+    await stream.close()
+
+
 async def test_nonsense_in_place_of_an_exit_code_is_taken_for_the_end(door: Door, playing: Callable[[Play], None]):
     playing(sending(STARTED, struct.pack("<I", 2**31) + b"x" * 50))
     stream = await open_in(door, PLAIN)
@@ -175,6 +186,31 @@ async def descriptors_are(count: int) -> None:
     async with asyncio.timeout(10):
         while len(os.listdir("/proc/self/fd")) != count:  # noqa: ASYNC110 (the other side closes its own when it likes)
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("spare", range(3))
+async def test_without_descriptors_all_is_refused_and_nothing_is_left_open(door: Door, spare: int):
+    for ask in (lambda: open_in(door, PLAIN), lambda: open_in(door, TERMINAL), lambda: connect_in(door, 80)):
+        with few_descriptors(spare), pytest.raises(EngineRefused, match="Too many open files"):
+            await ask()
+    with few_descriptors(0), pytest.raises(EngineRefused, match="Too many open files"):
+        still_there(door)
+
+
+@contextmanager
+def few_descriptors(spare: int) -> Iterator[None]:
+    """So many are left to this process; and as many again at the end."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first = os.dup(0)
+    os.close(first)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first + spare, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    again = os.dup(0)
+    os.close(again)
+    assert again == first
 
 
 def test_the_limits_here_are_those_of_the_porter():

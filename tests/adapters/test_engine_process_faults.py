@@ -205,6 +205,42 @@ async def test_what_a_login_left_running_goes_on_and_ends_with_its_session_even_
         await until(lambda: not is_running(training))
 
 
+async def an_app(engine: ProcessEngine, session: Session) -> int:
+    """As a notebook starts its kernel: in a session of its own, in the background of one that was opened and closed again."""
+    await engine.door(workload_id(session))
+    start = "setsid sh -c 'trap \"\" HUP; sleep 1000 & echo $!; wait' </dev/null 2>/dev/null &"
+    stream = await engine.open(workload_id(session), Command(("sh", "-c", start)))
+    pid = int(await asyncio.to_thread(os.read, stream.stdout, 100))
+    await stream.wait()
+    await stream.close()
+    assert is_running(pid)
+    return pid
+
+
+async def test_what_an_app_started_ends_with_its_session_even_if_the_server_leaves_at_that_moment(tmp_path: Path):
+    session = a_session("sleep", "1000")
+    async with started(ProcessEngine(tmp_path, a_node(), lambda _: Credentials("http://server", "t"))) as engine:
+        await engine.launch(session)
+        await until_running(engine, session)
+        app = await an_app(engine, session)
+        await engine.stop(workload_id(session), AT_ONCE)
+        await until_exited(engine, session)
+    await until(lambda: not is_running(app))
+
+
+async def test_what_an_app_started_is_ended_by_the_next_server_if_its_session_ended_without_one(tmp_path: Path):
+    session = a_session("sleep", "1000")
+    async with started(ProcessEngine(tmp_path, a_node(), lambda _: Credentials("http://server", "t"))) as engine:
+        await engine.launch(session)
+        found = await until_running(engine, session)
+        app = await an_app(engine, session)
+    os.killpg(found.pid, signal.SIGKILL)
+    await until(lambda: not is_running(found.pid))
+    assert is_running(app)
+    async with an_engine(tmp_path):
+        await until(lambda: not is_running(app))
+
+
 async def test_the_reason_of_a_stop_is_known_after_a_restart(tmp_path: Path):
     session = a_session("sleep", "1000")
     async with an_engine(tmp_path) as engine:

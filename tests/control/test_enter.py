@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from house_scene import ANN, a_house
 
-from gpufairy.control.enter import DEFAULT_NAME, Knock, Purpose, enter
+from gpufairy.control.enter import DEFAULT_NAME, Knock, enter
 from gpufairy.control.roster import in_force, roster, roster_after
 from gpufairy.core.errors import Conflict, NoSuchThing
 from gpufairy.core.people import Key
+from gpufairy.core.purpose import Purpose
 from gpufairy.wire.submit import SubmitBody
 
 NOTHING = SubmitBody(gpus="0")

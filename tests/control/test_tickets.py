@@ -6,10 +6,12 @@ from gpufairy.control.clock import HeldClock
 from gpufairy.control.tickets import Tickets
 
 
-def test_a_ticket_works_once_for_the_app_it_was_made_for():
+def test_a_ticket_works_once_for_the_app_it_was_made_for_and_tells_whose_it_is():
     tickets = Tickets(HeldClock(NOW))
-    text = tickets.make("one")
-    assert tickets.use(text, "one")
+    text = tickets.make("one", "t1")
+    used = tickets.use(text, "one")
+    assert used is not None
+    assert (used.stall_id, used.token_id) == ("one", "t1")
     assert not tickets.use(text, "one")
 
 

@@ -26,7 +26,8 @@ class ToldHouse:
 
     def __init__(self) -> None:
         self.stalls: list[Stall] = []
-        self.tickets: dict[str, str] = {}
+        self.gone_tokens: frozenset[str] = frozenset()
+        self.tickets: dict[str, tuple[str, str | None]] = {}
         self._revision, self._changed = 0, asyncio.Event()
 
     def tell(self, *stalls: Stall) -> None:
@@ -34,19 +35,25 @@ class ToldHouse:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def ticket(self, stall: Stall) -> str:
+    def revoke(self, *tokens: str) -> None:
+        self.gone_tokens |= set(tokens)
+        self.tell(*self.stalls)
+
+    def ticket(self, stall: Stall, token_id: str | None = None) -> str:
         text = f"fairyt_{len(self.tickets)}"
-        self.tickets[text] = stall.id
+        self.tickets[text] = (stall.id, token_id)
         return text
 
     async def open_apps(self, after: str) -> OpenApps:
         while after == str(self._revision):
             await self._changed.wait()
-        return OpenApps(str(self._revision), tuple(self.stalls))
+        return OpenApps(str(self._revision), tuple(self.stalls), self.gone_tokens)
 
-    async def redeem(self, ticket: str, stall: Stall) -> None:
-        if self.tickets.pop(ticket, None) != stall.id:
+    async def redeem(self, ticket: str, stall: Stall) -> str | None:
+        stall_id, token_id = self.tickets.pop(ticket, ("", None))
+        if stall_id != stall.id:
             raise NotAllowed("not good")
+        return token_id
 
     async def door_of(self, stall: Stall) -> Door:
         if stall.app == "gone":
@@ -78,9 +85,9 @@ class Scene:
         self.house.tell(*self.house.stalls, stall)
         return await self.browser(stall)
 
-    async def browser(self, stall: Stall) -> "Browser":
+    async def browser(self, stall: Stall, token_id: str | None = None) -> "Browser":
         browser = Browser(stall)
-        answer = await browser.ask("GET", f"/?ticket={self.house.ticket(stall)}")
+        answer = await browser.ask("GET", f"/?ticket={self.house.ticket(stall, token_id)}")
         browser.cookie = answer.fields["set-cookie"].partition(";")[0]
         return browser
 

@@ -24,7 +24,6 @@ def scene(one_gateway):
     """As at the beginning: kim may come in, and her session runs."""
     house = one_gateway.house
     house.asked.clear()
-    house.waits_s.clear()
     house.change(people={"kim": [one_gateway.public]}, endings=[], answer=lambda _: is_open(one_gateway.home))
     return one_gateway
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,6 @@ class FakeHouse:
     endings: list[dict[str, Any]] = field(default_factory=list)
     revision: int = 1000
     asked: list[dict[str, Any]] = field(default_factory=list)
-    waits_s: list[float] = field(default_factory=list)  # that were asked for with them
     port: int = 0
 
     def start(self) -> "FakeHouse":
@@ -110,9 +109,7 @@ class FakeHouse:
         assert request.headers["Authorization"] == f"Bearer {TOKEN}"
         body = await request.json()
         self.asked.append(body)
-        self.waits_s.append(float(request.query["wait"]))
         answer = self.answer(body)
-        answer = await answer if isinstance(answer, Awaitable) else answer
         status, plain = answer if isinstance(answer, tuple) else (200, answer)
         return web.json_response(plain, status=status, content_type="application/json" if status < 400 else "application/problem+json")
 

@@ -322,10 +322,37 @@ async def test_live_connections_end_when_the_session_or_its_owner_is_no_longer_t
     other_writer.close()
 
 
+async def test_whoever_came_in_by_a_token_goes_with_it_and_others_stay(street):
+    first = await street.opened("train")
+    browser, stays = await street.browser(first.stall, "t1"), await street.browser(first.stall, "t2")
+    reader, writer = await browser.connect()
+    other_reader, other_writer = await stays.connect()
+    async with asyncio.timeout(5):
+        for one, its_writer, its_reader in ((browser, writer, reader), (stays, other_writer, other_reader)):
+            its_writer.write(one.head("GET", "/socket", {**SOCKET, "Origin": f"http://{one.host}"}))
+            assert (await its_reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
+        street.house.revoke("t1")
+        await to_the_end(reader)
+        other_writer.write(b"\x89\x80\0\0\0\0")  # a ping
+        assert await other_reader.readexactly(2) == b"\x8a\x00"
+    assert [(await one.ask("GET", "/seen")).status for one in (browser, stays, first)] == [401, 200, 200]
+    assert "t1" not in (street.folder / "ssh" / "apps.json").read_text()
+    late = await street.browser(first.stall, "t1")  # a ticket used at the very moment of the news
+    assert (await late.ask("GET", "/seen")).status == 401
+    writer.close()
+    other_writer.close()
+
+
 async def to_the_end(reader) -> None:
     """Ended or cut: both will do."""
     with contextlib.suppress(ConnectionResetError):
         await reader.read()
+
+
+async def until_news(street) -> None:
+    async with asyncio.timeout(5):
+        while street.door._street._revision != str(street.house._revision):
+            await street.door._street.news.wait()
 
 
 async def test_hosts_tell_apps_on_one_port_apart(street):
@@ -349,6 +376,12 @@ async def test_a_restart_of_the_gateway_signs_nobody_out_and_its_file_lets_nobod
             assert (await browser.ask("GET", "/seen")).status == 200
             (hashed,) = json.loads(path.read_text())
             assert (await browser.ask("GET", "/seen", cookie=f"fairy_app_{browser.stall.id}={hashed}")).status == 401
+            by_token = await street.browser(browser.stall, "t1")
+        async with a_street(tmp_path, house) as street:
+            assert (await by_token.ask("GET", "/seen")).status == 200
+            house.revoke("t1")
+            await until_news(street)
+            assert [(await one.ask("GET", "/seen")).status for one in (by_token, browser)] == [401, 200]
 
 
 async def test_a_gateway_that_drains_ends_what_rests_and_keeps_sockets(street):

@@ -95,6 +95,38 @@ async def test_whoever_is_shut_out_loses_every_socket_within_five_seconds(server
         await ends(ours)
 
 
+async def test_whoever_came_by_a_token_is_out_within_five_seconds_of_its_end(server, fairy, make_user, with_app):
+    dora = make_user("dora")
+    port = with_app(dora, "lent")
+    made = dora.create_token({"label": "lost"})
+    by_lost, by_own = (Tab(client.open_app("lent", f"port:{port}")["url"]) for client in (server.client(made["token"]), dora))
+    async with by_lost.socket("/echo") as ours:
+        await ours.send_str("hello")
+        await ours.receive_str()
+        dora.revoke_token(made["id"])
+        await ends(ours)
+    assert (by_lost.get("/who").status, by_own.get("/who").status) == (401, 200)
+
+
+def test_apps_without_end_are_refused_in_words(server, fairy, make_user):
+    eli = make_user("eli")
+    for name in ("one", "two", "three"):
+        eli.submit({"name": name, "kind": "interactive", "gpus": "0"})
+        wait_for_state(eli, name, "RUNNING")
+    for name in ("one", "two"):
+        for port in range(1, 9):
+            eli.open_app(name, f"port:{port}")
+        with pytest.raises(Problem, match=f"session {name} has 8 apps open"):
+            eli.open_app(name, "port:9")
+    with pytest.raises(Problem, match="eli has 16 apps open") as refused:
+        eli.open_app("three", "port:1")
+    assert "ssh -L" in refused.value.next_step
+    assert eli.open_app("one", "port:8")["state"] == "starting"
+    eli.stop("one")
+    wait_for_state(eli, "one", "ENDED")
+    assert eli.open_app("three", "port:1")["state"] == "starting"
+
+
 async def test_a_restart_of_the_server_cuts_no_socket_and_signs_nobody_out(server, fairy, with_app):
     port = with_app(fairy, "stays")
     tab = Tab(fairy.open_app("stays", f"port:{port}")["url"])
@@ -165,11 +197,12 @@ def test_with_a_domain_every_app_has_a_host_name(tmp_path):
         wait_for_state(client, "web", "RUNNING")
         until(lambda: client.open_app("web", f"port:{port}")["state"] == "ready", "the app to answer")
         url = client.open_app("web", f"port:{port}")["url"]
-        assert urlsplit(url).hostname == "web-root.apps.lab.example"
+        me = client.me()["name"]
+        assert urlsplit(url).hostname == f"web-{me}.apps.lab.example"
         here = f"http://127.0.0.1:{urlsplit(url).port}"
         assert Tab(url, here).get("/who").json["session"] == "web"
         second = client.open_app("web", "port:9")["url"]
-        assert urlsplit(second).hostname == "web-root-2.apps.lab.example"
+        assert urlsplit(second).hostname == f"web-{me}-2.apps.lab.example"
         assert b"Nothing listens on port 9" in Tab(second, here).get("/").body
 
 

@@ -19,7 +19,7 @@ ENDS_S = 20  # a test that waits in vain fails then
 
 
 class Impatient(GuardedHttp):
-    limits = Limits(head_bytes=8192, head_s=0.2, body_s=0.4, flush_s=0.4, requests_ahead=4)
+    limits = Limits(head_bytes=8192, head_s=0.2, body_s=0.4, flush_s=0.4, requests_ahead=4, of_one_uid=3)
 
 
 async def echo_later(scope, receive, send):
@@ -38,13 +38,21 @@ async def echo_later(scope, receive, send):
 @asynccontextmanager
 async def listening() -> AsyncIterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        settings = uvicorn.Config(echo_later, http=Impatient, ws="none", log_config=None, access_log=False, lifespan="off", timeout_keep_alive=1)
-        server = uvicorn.Server(settings)
-        settings.load()
-        server.lifespan = settings.lifespan_class(settings)
-        await server.startup([listener])
-        yield listener.getsockname()[1]
-        await server.shutdown([listener])
+        async with serving(listener):
+            yield listener.getsockname()[1]
+
+
+@asynccontextmanager
+async def serving(listener: socket.socket, idle_s: int = 1) -> AsyncIterator[None]:
+    settings = uvicorn.Config(
+        echo_later, http=Impatient, ws="none", log_config=None, access_log=False, lifespan="off", timeout_keep_alive=idle_s
+    )
+    server = uvicorn.Server(settings)
+    settings.load()
+    server.lifespan = settings.lifespan_class(settings)
+    await server.startup([listener])
+    yield
+    await server.shutdown([listener])
 
 
 @asynccontextmanager
@@ -149,6 +157,38 @@ async def test_an_answer_may_take_longer_than_every_deadline_and_the_connection_
             assert head.startswith(b"HTTP/1.1 200")
             assert await reader.readexactly(4) == b"body"
         assert await to_the_end(reader) == b""  # and in the end the idle connection is closed
+
+
+async def test_one_uid_has_so_many_connections_by_a_unix_socket_and_those_that_end_make_room(tmp_path):
+    path = str(tmp_path / "api.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        async with serving(listener, idle_s=60), asyncio.timeout(ENDS_S):
+            for _ in range(2):
+                writers = [await answered(path) for _ in range(3)]
+                assert not await is_answered(path)
+                for writer in writers:
+                    writer.close()
+                    await writer.wait_closed()
+                while not await is_answered(path):
+                    pass
+
+
+async def answered(path: str) -> asyncio.StreamWriter:
+    """A connection that is answered, and stays."""
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody")
+    assert (await reader.readuntil(b"body")).startswith(b"HTTP/1.1 200")
+    return writer
+
+
+async def is_answered(path: str) -> bool:
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    seen = await to_the_end(reader)
+    writer.close()
+    return seen.startswith(b"HTTP/1.1 200")
 
 
 @contextmanager

@@ -90,6 +90,7 @@ async def test_it_is_refused_without_a_token_with_anothers_and_for_what_is_not_t
     assert await refused(server, "nosuch", Authorization=f"Bearer {server.token}") == 404
     assert await refused(server, shell, Authorization=f"Bearer {fairy.create_token({'scope': 'metrics'})['token']}") == 403
     eve.stop("hers")
+    assert not [line for line in server.log.splitlines() if "ERROR" in line or "ASGI" in line]  # who is refused fills no log
 
 
 async def test_it_ends_within_five_seconds_of_its_readers_rights_or_its_session(server, fairy, make_user):

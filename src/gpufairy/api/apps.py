@@ -37,16 +37,17 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("/gateway/apps", tags=["gateway"])
     async def open_apps(after: str = Query("", max_length=100)) -> dict[str, Any]:
-        """All that are open, when they differ from that revision or half a minute has gone."""
-        revision, stalls = await apps().after(after, LONGEST_POLL_S)
-        return {"revision": revision, "stalls": [asdict(stall) for stall in stalls]}
+        """All that are open, and tokens that are gone: when they differ from that revision or half a minute has gone."""
+        now = await apps().after(after, LONGEST_POLL_S)
+        return {"revision": now.revision, "stalls": [asdict(stall) for stall in now.stalls], "gone_tokens": now.gone_tokens}
 
     @router.post("/gateway/tickets", tags=["gateway"])
     async def use_ticket(request: Request) -> dict[str, Any]:
         """Whether a ticket opens the app at whose origin it was shown. It is used up by this."""
         body = read(TicketBody, await json_body(request), "ticket")
-        if not apps().redeem(body.ticket, body.stall):
+        used = apps().redeem(body.ticket, body.stall)
+        if used is None:
             raise NotAllowed("this link was used before, is older than a minute, or is for another app", "Open the app again.")
-        return {"stall": body.stall}
+        return {"stall": used.stall_id, "token_id": used.token_id}
 
     return router

@@ -8,10 +8,11 @@ from gpufairy.api.context import Context
 from gpufairy.api.door import LARGEST_NUMBER, json_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import moment
-from gpufairy.control.enter import Entry, Knock, Purpose, enter
+from gpufairy.control.enter import Entry, Knock, enter
 from gpufairy.control.roster import Roster, roster_after
 from gpufairy.core.errors import BadInput, NotAllowed
 from gpufairy.core.names import session_name, user_name
+from gpufairy.core.purpose import Purpose
 from gpufairy.wire.gateway import DoorBody
 from gpufairy.wire.read import read
 

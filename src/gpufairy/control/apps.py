@@ -20,16 +20,21 @@ from gpufairy.control.app_start import Inside, answers, came_up, last_words, sta
 from gpufairy.control.bell import rung
 from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
-from gpufairy.control.tickets import Tickets
+from gpufairy.control.tickets import Ticket, Tickets
 from gpufairy.core.apps import App, Stall, app_named, host_label
-from gpufairy.core.errors import Conflict, EngineRefused, NotAllowed
+from gpufairy.core.errors import Conflict, EngineRefused, NotAllowed, QuotaExceeded
 from gpufairy.core.session import Session
 from gpufairy.core.workload import workload_id
 from gpufairy.engines.contract import DoorKind
 from gpufairy.engines.run_folder import write_private
 
 LOOK_S = 1.0  # whoever was shut out is gone from the gateway's table after this
+TOKENS = "tokens"  # beside the fields of a stall in the file
 LISTENS_LIMIT_S = 5.0  # for the gateway to hear of a new stall and to listen for it
+# Each takes a port of all users' where there is no domain, and a listening socket of the gateway's.
+MOST_OF_A_SESSION = 8
+MOST_OF_A_USER = 16
+BY_SSH = "Stop a session that has some, or reach the port by `ssh -L`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,15 @@ class AppsSettings:
     ports: range
     domain: str | None = None
     port: int = 8423  # with a domain, for all of them
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNow:
+    """What the gateway is told."""
+
+    revision: str  # the same for the same content, also by another server
+    stalls: list[Stall]
+    gone_tokens: list[str]  # that opened one of these, and are good no longer: whoever came in by them must go
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +66,9 @@ class Opened:
 class Apps:
     def __init__(self, house: House, settings: AppsSettings, path: Path) -> None:
         self._house, self._settings, self._path = house, settings, path
-        self._stalls: dict[str, Stall] = {stall.id: stall for stall in read_stalls(path)}
+        found = read_stalls(path)
+        self._stalls: dict[str, Stall] = {stall.id: stall for stall, _ in found}
+        self._tokens: dict[str, set[str]] = {stall.id: tokens for stall, tokens in found}  # by stall: ids of those that opened it
         self._tickets = Tickets(house.clock)
         self._pids: dict[str, int] = {}  # by stall: of apps that this server started
         self._starting: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -75,28 +91,45 @@ class Apps:
                 ready = await self._started(stall, inside, app, wait_s)
                 on_failure.pop_all()
         await self._listened(stall)
-        return Opened(app, stall, self._address(stall), ready)
+        return Opened(app, stall, self._address(stall, self._tickets.make(stall.id, caller.token_id)), ready)
 
-    def redeem(self, ticket: str, stall_id: str) -> bool:
-        return self._tickets.use(ticket, stall_id) and any(stall.id == stall_id for stall in self.open_now())
+    def redeem(self, ticket: str, stall_id: str) -> Ticket | None:
+        """None: it is not good. Which token it came by is written down before anybody is let in, so that it can be taken back."""
+        used = self._tickets.use(ticket, stall_id)
+        stall = next((stall for stall in self.open_now() if stall.id == stall_id), None)
+        if used is None or stall is None:
+            return None
+        if used.token_id is not None:
+            if used.token_id not in self._house.registry.good_tokens():
+                return None
+            if used.token_id not in self._tokens.setdefault(stall_id, set()):
+                self._tokens[stall_id].add(used.token_id)
+                self._written(stall.session_id)
+        return used
 
     def open_now(self) -> list[Stall]:
         """Those of sessions that live, and of owners who are not shut out."""
         allowed = {user.name for user in self._house.registry.users() if not user.disabled}
         return [stall for stall in self._stalls.values() if self._lives(stall) and stall.owner in allowed]
 
-    async def after(self, revision: str, wait_s: float) -> tuple[str, list[Stall]]:
+    def told(self) -> OpenNow:
+        stalls = sorted(self.open_now(), key=lambda stall: stall.id)
+        used = {token for stall in stalls for token in self._tokens.get(stall.id, ())}
+        gone = sorted(used - self._house.registry.good_tokens()) if used else []
+        content = json.dumps([[stall.id for stall in stalls], gone])
+        return OpenNow(hashlib.sha256(content.encode()).hexdigest()[:16], stalls, gone)
+
+    async def after(self, revision: str, wait_s: float) -> OpenNow:
         """All there are, when they differ from that revision, or the time is up."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
         with self._house.bells.listen(None) as bell:
             while True:
                 bell.clear()
-                stalls = self.open_now()
-                now = revision_of(stalls)
+                now = self.told()
                 left_s = until - loop.time()
-                if now != revision or left_s <= 0 or self._house.bells.leaving.is_set():
-                    return now, stalls
+                if now.revision != revision or left_s <= 0 or self._house.bells.leaving.is_set():
+                    return now
                 await rung(bell, min(left_s, LOOK_S))
 
     def _lives(self, stall: Stall) -> bool:
@@ -110,6 +143,8 @@ class Apps:
     def _new_stall(self, session: Session, app: App, kind: DoorKind) -> Stall:
         self._stalls = {stall.id: stall for stall in self._stalls.values() if self._lives(stall)}
         self._pids = {key: pid for key, pid in self._pids.items() if key in self._stalls}
+        self._tokens = {key: tokens for key, tokens in self._tokens.items() if key in self._stalls}
+        self._check_room(session)
         numbers = {stall.number for stall in self._stalls.values() if stall.session_id == session.id}
         number = next(number for number in range(1, len(numbers) + 2) if number not in numbers)
         domain = self._settings.domain
@@ -124,12 +159,22 @@ class Apps:
         self._written(session.id)
         return stall
 
+    def _check_room(self, session: Session) -> None:
+        """Raises QuotaExceeded."""
+        theirs = [stall for stall in self._stalls.values() if stall.owner == session.owner]
+        here = [stall.app for stall in theirs if stall.session_id == session.id]
+        if len(here) >= MOST_OF_A_SESSION:
+            raise QuotaExceeded(f"session {session.name} has {len(here)} apps open, as many as one may: {', '.join(here)}", BY_SSH)
+        if len(theirs) >= MOST_OF_A_USER:
+            raise QuotaExceeded(f"{session.owner} has {len(theirs)} apps open in all sessions, as many as one may", BY_SSH)
+
     def _remove(self, stall: Stall) -> None:
         self._stalls.pop(stall.id, None)
         self._written(stall.session_id)
 
     def _written(self, session_id: str) -> None:
-        write_private(self._path, json.dumps([asdict(one) for one in self._stalls.values()]))
+        plain = [{**asdict(stall), TOKENS: sorted(self._tokens.get(stall.id, ()))} for stall in self._stalls.values()]
+        write_private(self._path, json.dumps(plain))
         self._house.bells.sessions_changed([session_id])
 
     def _free_port(self) -> int:
@@ -164,8 +209,8 @@ class Apps:
                 raise Conflict(found, "Try again; if it stays so, ask an admin to look into ssh/gateway.log in the data folder.")
             await asyncio.sleep(0.02)
 
-    def _address(self, stall: Stall) -> str:
-        ticket, server = self._tickets.make(stall.id), urlsplit(self._settings.url)
+    def _address(self, stall: Stall, ticket: str) -> str:
+        server = urlsplit(self._settings.url)
         if stall.host is None:
             host = server.hostname or "127.0.0.1"
             return f"http://{f'[{host}]' if ':' in host else host}:{stall.port}/?ticket={ticket}"
@@ -174,16 +219,11 @@ class Apps:
         return f"{origin}/?ticket={ticket}"
 
 
-def revision_of(stalls: list[Stall]) -> str:
-    """The same for the same stalls, also by another server."""
-    return hashlib.sha256(json.dumps(sorted(stall.id for stall in stalls)).encode()).hexdigest()[:16]
-
-
-def read_stalls(path: Path) -> list[Stall]:
-    """None, if it was never written or cannot be read: then apps are opened anew."""
+def read_stalls(path: Path) -> list[tuple[Stall, set[str]]]:
+    """With the tokens that opened each. None, if it was never written or cannot be read: then apps are opened anew."""
     try:
-        return [stall_from(plain) for plain in json.loads(path.read_bytes())]
-    except (OSError, ValueError, LookupError, TypeError):
+        return [(stall_from(plain), set(map(str, plain.get(TOKENS, ())))) for plain in json.loads(path.read_bytes())]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return []
 
 

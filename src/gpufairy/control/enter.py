@@ -1,7 +1,6 @@
 """How somebody comes into a session: which one is meant, started if there is none, waited for, and its door."""
 import asyncio
 from dataclasses import dataclass
-from enum import StrEnum
 
 from gpufairy.control.bell import rung
 from gpufairy.control.door import submit
@@ -14,6 +13,7 @@ from gpufairy.core.explain import why_now
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.names import nearest
 from gpufairy.core.people import User
+from gpufairy.core.purpose import Purpose
 from gpufairy.core.session import GpuSeat, Session, SessionKind, Wanted
 from gpufairy.core.share import show_parts
 from gpufairy.core.workload import workload_id
@@ -22,11 +22,6 @@ from gpufairy.wire.submit import SubmitBody
 
 LEAVING_S = 12.0  # a session that is asked to leave has ten seconds for it
 DEFAULT_NAME = "main"  # of the session that is started for whoever comes without having one
-
-
-class Purpose(StrEnum):
-    SHELL = "shell"  # needs a session, and starts one
-    FILES = "files"  # needs the user's folders alone
 
 
 @dataclass(frozen=True, slots=True)

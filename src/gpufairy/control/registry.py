@@ -46,7 +46,7 @@ class Registry:
     ) -> None:
         """`live` finds a live session by its id: a session's pass is good only while that session is."""
         self._people, self._clock, self._secret, self._live, self._uids = people, clock, secret, live, uids
-        self.on_change: Callable[[], None] = lambda: None  # users changed: somebody new, or shut out
+        self.on_change: Callable[[], None] = lambda: None  # somebody is new, or shut out, or a token was revoked
         self._users: dict[str, User] = {}
         self._tokens: dict[str, Token] = {}
         self._one_at_a_time = asyncio.Lock()  # what is checked must still hold when it is written
@@ -140,6 +140,12 @@ class Registry:
     def tokens(self, user: str) -> list[Token]:
         return [token for token in self._tokens.values() if token.user == user and token.revoked_at is None]
 
+    def good_tokens(self) -> set[str]:
+        """Their ids."""
+        now = self._clock()
+        unrevoked = (token for token in self._tokens.values() if token.revoked_at is None)
+        return {token.id for token in unrevoked if token.expires_at is None or token.expires_at > now}
+
     async def create_token(self, user: str, label: str, scope: str, expires: timedelta | None) -> tuple[Token, str]:
         """The token as kept, and its text: shown once, never stored."""
         if scope not in SCOPES:
@@ -161,6 +167,7 @@ class Registry:
         token = self.token(token_id)
         await self._people.revoke_token(token.id, self._clock())
         self._tokens.pop(token.hash, None)
+        self.on_change()
 
     def forget_expired(self) -> None:
         """They stay in the store, as history; nobody can come with them again."""

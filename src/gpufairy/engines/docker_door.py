@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpufairy.core.errors import EngineRefused
 from gpufairy.engines.contract import Door, DoorKind
-from gpufairy.engines.proc import stat_of
+from gpufairy.engines.proc import ProcStat, stat_of
 
 LISTENING = "@gpufairy-porter"  # its socket, as the kernel lists it
 SOON_S, LONGEST_S = 0.005, 5.0  # a daemon calls a container running a moment before its first process has begun
@@ -15,15 +16,23 @@ async def porter_door(detail: Mapping[str, Any] | None, workdir: str, shell: str
     """Of a container as inspected. None: it does not run."""
     state = (detail or {}).get("State") or {}
     pid = int(state.get("Pid") or 0) if state.get("Running") else 0
-    born = stat_of(pid) if pid else None
+    born = born_at(pid) if pid else None
     if born is None or not await listens(pid):
         return None
     return Door(DoorKind.PORTER, workdir, shell, pid=pid, birth_ticks=born.start_ticks)
 
 
 def still_there(door: Door) -> bool:
-    born = stat_of(door.pid)
+    born = born_at(door.pid)
     return born is not None and born.start_ticks == door.birth_ticks
+
+
+def born_at(pid: int) -> ProcStat | None:
+    """None: it is gone. Raises EngineRefused: that cannot be told now."""
+    try:
+        return stat_of(pid)
+    except OSError as error:  # this server has as many descriptors as it may have
+        raise EngineRefused(f"the session's first process, {pid}, cannot be looked at: {error}", "Try again in a minute.") from error
 
 
 async def listens(pid: int) -> bool:

@@ -3,6 +3,7 @@
 Only a thread of its own ever goes there, and it never waits there: it makes the socket, connects it, and comes back.
 """
 import asyncio
+import contextlib
 import ctypes
 import os
 import socket
@@ -67,10 +68,12 @@ def _namespace(pid: int, birth_ticks: int) -> int:
         descriptor = os.open(NAMESPACE.format(pid), os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError) as error:
         raise _over(pid) from error
-    found = stat_of(pid)
-    if found is None or found.zombie or found.start_ticks != birth_ticks:
-        os.close(descriptor)
-        raise _over(pid)
+    with contextlib.ExitStack() as on_failure:
+        on_failure.callback(os.close, descriptor)
+        found = stat_of(pid)
+        if found is None or found.zombie or found.start_ticks != birth_ticks:
+            raise _over(pid)
+        on_failure.pop_all()
     return descriptor
 
 

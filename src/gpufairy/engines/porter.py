@@ -20,7 +20,9 @@ from gpufairy.engines.streams import set_size
 
 LONGEST_ANSWER_S = 5.0
 MOST_REQUEST_BYTES = 2**20  # as native/door.c has it
-PIPE_BYTES = 2**20  # as much as Linux allows anybody, for fewer and larger reads
+# As much as Linux allows anybody, for fewer and larger reads. Not for input: what lies there is our memory, not the session's, and
+# a command that reads nothing leaves it there; the usual 64 KiB are as fast.
+OUTPUT_BYTES = 2**20
 KILLED, HUNG_UP = 128 + signal.SIGKILL, 128 + signal.SIGHUP
 TERMINAL_MASTER = os.makedev(5, 2)
 WHY = {
@@ -76,7 +78,7 @@ async def open_in(door: Door, command: Command) -> PorterStream:
     if len(request) > MOST_REQUEST_BYTES:
         raise EngineRefused(f"{refused}: its {len(request)} bytes of arguments and environment are more than {MOST_REQUEST_BYTES}")
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
-        ends = () if command.terminal else _three_pipes(ours, theirs)
+        ends = () if command.terminal else _three_pipes(ours, theirs, refused)
         line = await _asked(door, request, [their_end for _, their_end in ends], refused)
         ours.callback(line.close)
         if command.terminal:
@@ -118,13 +120,17 @@ def _text(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape") + b"\0"
 
 
-def _three_pipes(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[tuple[int, int], ...]:
+def _three_pipes(ours: contextlib.ExitStack, theirs: contextlib.ExitStack, refused: str) -> tuple[tuple[int, int], ...]:
     """(our end, their end) of stdin, stdout, stderr."""
     ends = []
     for we_write in (True, False, False):
-        read, write = os.pipe()
-        with contextlib.suppress(OSError):  # a user's pipes may hold so much in all: then these are smaller
-            fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        try:
+            read, write = os.pipe()
+        except OSError as error:
+            raise EngineRefused(f"{refused}: {error}", "Close what you have open, or try again in a minute.") from error
+        if not we_write:
+            with contextlib.suppress(OSError):  # a user's pipes may hold so much in all: then these are smaller
+                fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, OUTPUT_BYTES)
         our_end, their_end = (write, read) if we_write else (read, write)
         ours.callback(os.close, our_end)
         theirs.callback(os.close, their_end)
@@ -142,7 +148,8 @@ async def _asked(door: Door, request: bytes, descriptors: list[int], refused: st
                 await line.ask(request, descriptors)
                 told = await line.answer()
         except (OSError, EOFError) as error:  # a TimeoutError is an OSError, without words
-            raise EngineRefused(f"{refused}: its porter gives no answer ({str(error) or 'in time'})", "See `fairy ps`: does it run?") from error
+            found = f"{refused}: its porter gives no answer ({str(error) or 'in time'})"
+            raise EngineRefused(found, "See `fairy ps`: does it run?") from error
         if told.kind != b"S":
             raise EngineRefused(f"{refused}: {WHY.get(told.number, told.words)}")
         on_failure.pop_all()

@@ -28,12 +28,13 @@ from gpufairy.engines.joblog import cut_log, log_size, open_log, read_log
 from gpufairy.engines.proc import pids_by_sid
 from gpufairy.engines.process_env import Surroundings, folder_environment, left_out, session_environment
 from gpufairy.engines.run_folder import Places, forget_old, mark_stopped, read_url, remove_half_removed, remove_run, take_claim, write_label
-from gpufairy.engines.runs import Runs
+from gpufairy.engines.runs import SOON_S, Runs
 from gpufairy.engines.shim import WAIT_FOR_EVER, pinned, shim_argv, spawn
 from gpufairy.engines.streams import DescriptorStream
 
 LOG_CAP_BYTES = 64 * 2**20
 ROUND_S = 1.0  # how often logs are measured and strays ended: a flood of 1 GB/min writes 17 MB meanwhile
+GOODBYE_S = 2.0  # for what ended sessions left behind to die, when the server leaves
 ROUNDS_A_SEARCH = 5  # for what others opened in sessions: it reads every process's environment, which takes some ten milliseconds
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class ProcessEngine:
         self._path_prepend = path_prepend
         self._runs = Runs(self._places, node.name, on_gone=self._cut_log)
         self._cpus = os.sched_getaffinity(0)
-        self._most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # what sessions get: the server's own is raised
+        self._most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # what sessions get: the server raises its own, after this
         self._null = -1
         self._have_homes: set[str] = set()
         self._hands = ThreadPoolExecutor(4, thread_name_prefix="process-engine")
@@ -73,10 +74,10 @@ class ProcessEngine:
             remove_half_removed(self._places.runs)
         except OSError as error:
             raise EngineRefused(f"the process engine cannot use {self._places.root}: {error}", "Choose another by --data.") from error
-        raise_open_files()
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         await self.list_mine()  # adopts what runs
         await self._runs.adopt_beside()
+        await self._runs.find_orphans()
         self._runs.changed = on_change
         self._rounds = asyncio.create_task(self._look_after(), name="process engine: logs and strays")
 
@@ -84,6 +85,7 @@ class ProcessEngine:
         if self._rounds is not None:
             self._rounds.cancel()
             await asyncio.wait([self._rounds])
+            await self._end_strays()
         self._hands.shutdown(wait=True)
         self._runs.close()
         if self._null >= 0:
@@ -261,6 +263,13 @@ class ProcessEngine:
             except OSError as error:
                 log.warning("what sessions left behind could not be looked at: %s", error)
 
+    async def _end_strays(self) -> None:
+        """Of sessions that ended just now: between two rounds, or because all were stopped with the server."""
+        with contextlib.suppress(TimeoutError, OSError):  # the next server finds them
+            async with asyncio.timeout(GOODBYE_S):
+                while await self._runs.strays.end():  # noqa: ASYNC110 - a killed process that is nobody's child rings no bell
+                    await asyncio.sleep(SOON_S)
+
     def _cut_log(self, name: str) -> None:
         try:
             if cut_log(self._places.log(name), self._log_cap_bytes):
@@ -273,10 +282,3 @@ def work_folder(session: Session, home: Path) -> str:
     """Where its commands begin: its own choice, relative to its home, or home itself."""
     wanted = session.request.workdir or ""
     return str(home / ("" if wanted == "~" else wanted.removeprefix("~/")))
-
-
-def raise_open_files() -> None:
-    """A descriptor a workload, a few a connection: the usual soft limit of 1024 is soon reached."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # an unlimited hard limit may be refused: then it stays as it is
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -241,6 +241,13 @@ class Runs:
             if live is not None:
                 live.left_sids |= sids - {live.watched.pid}
 
+    async def find_orphans(self) -> None:
+        """What was left by sessions that ended while no server looked after them."""
+        ours = os.fsencode(self._places.runs) + b"/"
+        for token_file in await asyncio.to_thread(sids_by_variable, TOKEN_FILE):
+            if token_file.startswith(ours) and not self.alive(os.fsdecode(token_file[len(ours) :]).partition("/")[0]):
+                self.strays.add_token_file(token_file)
+
     def _token_file(self, name: str) -> bytes:
         return os.fsencode(self._places.run(name) / "token")
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from gpufairy.core.errors import EngineRefused
 from gpufairy.engines.build_native import Native, build
+from gpufairy.engines.sftp_server import SFTP_SERVERS
 from gpufairy.engines.tools_libraries import libraries_of, usable_loader
 from gpufairy.engines.tools_python import PACKAGE, copy_python, interpreter, packages
 
 FORMAT = "2"  # raise it when the same parts are to be laid out another way
-SFTP_SERVERS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/sftp-server")
 PROGRAMS = {  # each: where it may be, and the package of Debian and Ubuntu that has it
     "bash": (("bash",), "bash"),
     "less": (("less",), "less"),

@@ -1,7 +1,6 @@
 """Apps of sessions in the browser, served beside SSH by the same process: a restart of the server cuts no notebook."""
 import asyncio
 import contextlib
-import errno
 import logging
 import socket
 from collections import Counter
@@ -14,13 +13,14 @@ from gpufairy.gateway.apps_jar import CookieJar
 from gpufairy.gateway.apps_peer import READ_BYTES, Peer
 from gpufairy.gateway.apps_street import Street
 from gpufairy.gateway.apps_visit import Visit
+from gpufairy.gateway.listening import Words, bound
 from gpufairy.gateway.settings import GatewaySettings
 
 log = logging.getLogger("gpufairy.gateway.apps")
 
-WAITING_CONNECTIONS = 1024
 MOST_STRANGERS = 1024  # connections that are not signed in: each has 15 s to become so
 MOST_STRANGERS_OF_ONE = 128  # from one address, or it would keep all others out
+WORDS = Words("apps port", "Stop what listens there, or change [apps] in fairy.toml.", "Check [apps] in fairy.toml.")
 TRY_PORT_EVERY_S = 0.1  # the gateway before us lets go of it in a moment
 
 
@@ -57,7 +57,7 @@ class AppsDoor:
             self._servers.pop(port).close()
         for port in ports - self._servers.keys():
             try:
-                listener = bound(self._settings.listen, port)
+                listener = bound(self._settings.listen, port, WORDS)
             except (Conflict, BadInput) as error:
                 if port not in self._complained:
                     log.warning("%s", error)
@@ -113,18 +113,3 @@ class AppsDoor:
             visit.cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._street.house.close()
-
-
-def bound(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(WAITING_CONNECTIONS)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise Conflict(f"port {port}, for apps, is taken", "Stop what listens there, or change [apps] in fairy.toml.") from None
-        raise BadInput(f"cannot listen for apps on {host} port {port}: {error}", "Check [apps] in fairy.toml.") from None
-    listener.setblocking(False)
-    return listener

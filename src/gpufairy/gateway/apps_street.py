@@ -20,6 +20,7 @@ AT_MOST_EVERY_S = 0.2  # a server that leaves answers its long polls at once
 
 class Visitor(Protocol):
     stall: Stall | None
+    token_id: str | None
     resting: bool
 
     @property
@@ -51,8 +52,9 @@ class Street:
             return None
         return found
 
-    def signed_in(self, visit: Visitor, stall: Stall) -> bool:
+    def signed_in(self, visit: Visitor, stall: Stall, token_id: str | None) -> bool:
         """Notes whose it is. False: there are too many already."""
+        visit.token_id = token_id
         if visit.stall is stall:
             return True
         counts = Counter(other.stall.session_id for other in self.visits if other.stall is not None and other is not visit)
@@ -88,13 +90,15 @@ class Street:
                 await asyncio.sleep(max(0.0, AT_MOST_EVERY_S - (loop.time() - began)))
 
     def take(self, told: OpenApps) -> None:
-        """Visits of what is no longer open end at once."""
+        """Visits of what is no longer open, or by a token that is no longer good, end at once."""
         self._revision = told.revision
         self._stalls = {(stall.port, stall.host): stall for stall in told.stalls}
         open_now = {stall.id for stall in told.stalls}
         self._doors = {key: door for key, door in self._doors.items() if key in open_now}
-        for visit in [visit for visit in self.visits if visit.stall is not None and visit.stall.id not in open_now]:
-            visit.cut()
+        self.jar.forget(told.gone_tokens)
+        for visit, stall in [(visit, visit.stall) for visit in self.visits if visit.stall is not None]:
+            if stall.id not in open_now or visit.token_id in told.gone_tokens:
+                visit.cut()
         news, self._news = self._news, asyncio.Event()
         news.set()
 

@@ -22,6 +22,7 @@ class Visit:
         self._app: Peer | None = None
         self._rested_since = 0.0
         self.stall: Stall | None = None  # the app that it is signed in to
+        self.token_id: str | None = None  # and by which token, if by one
         self.resting = True  # between two requests
 
     async def run(self) -> None:
@@ -68,11 +69,12 @@ class Visit:
             return await self._say(Said.NOTHING_HERE.value)
         if head.ticket is not None:
             return await self._let_in(stall, head, head.ticket)
-        if not self._street.jar.knows(stall, head.cookies):
+        cookie = self._street.jar.knows(stall, head.cookies)
+        if cookie is None:
             return await self._say(Said.NO_TICKET.value)
         if comes_from_elsewhere(head):
             return await self._say(Said.ELSEWHERE.value)
-        if not self._street.signed_in(self, stall):
+        if not self._street.signed_in(self, stall, cookie.token_id):
             return await self._say(Said.FULL.value)
         return await self._pass_on(stall, head)
 
@@ -80,10 +82,10 @@ class Visit:
         if head.looks_ahead:
             return await self._say(Said.LOOKED_AHEAD.value)
         try:
-            await self._street.house.redeem(ticket, stall)
+            token_id = await self._street.house.redeem(ticket, stall)
         except FairyError:
             return await self._say(Said.USED.value)
-        cookie = self._street.jar.sign_in(stall, secure=head.secure)
+        cookie = self._street.jar.sign_in(stall, token_id, secure=head.secure)
         fields = [*FIELDS[1:], (b"location", b"/"), (b"set-cookie", cookie), (b"content-length", b"0"), (b"connection", b"close")]
         if stall.host is None:
             # The port was another session's before, whose page may have left a worker in the browser that would answer in our stead.

@@ -1,23 +1,24 @@
 """The gateway's process: keys, socket, server and signals put together. It outlives the server, so that no restart cuts a shell."""
 import asyncio
 import contextlib
-import errno
 import gc
 import logging
-import resource
 import shutil
 import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from gpufairy.core.errors import BadInput, Conflict
+from gpufairy.core.errors import Conflict
+from gpufairy.engines.open_files import raise_open_files
+from gpufairy.engines.sftp_server import SFTP_SERVERS
 from gpufairy.gateway.apps import AppsDoor
 from gpufairy.gateway.connection import Connection
 from gpufairy.gateway.doorstep import Doorstep, Stranger
 from gpufairy.gateway.flows import bound_calls
 from gpufairy.gateway.gate import Gate
 from gpufairy.gateway.host_keys import host_keys
+from gpufairy.gateway.listening import Words, bound
 from gpufairy.gateway.options import make_offers
 from gpufairy.gateway.process_note import ask_to_drain, read_note, this_process
 from gpufairy.gateway.roster_watch import follow_roster
@@ -28,15 +29,14 @@ from gpufairy.gateway.visitor import Visitor
 
 log = logging.getLogger("gpufairy.gateway")
 
-SFTP_SERVERS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/sftp-server")
-WAITING_CONNECTIONS = 4096  # a thousand may come at once
+WORDS = Words("SSH port", "Stop what listens there, or name another with --ssh-port.", "Check --listen and --ssh-port.")
 TAKE_OVER_S = 10.0  # for the gateway before us to let go of the port
 GOODBYE_S = 5.0  # for commands to end, when all are ended
 
 
 async def serve_gateway(settings: GatewaySettings, house: House | None = None) -> None:
     """Runs until told to leave: by SIGTERM when the last visitor has gone, however often it comes; by SIGINT at once."""
-    allow_many_descriptors()
+    raise_open_files()
     bound_calls()
     keys = host_keys(settings.folder)
     listener = await taken_over(settings)
@@ -85,27 +85,11 @@ async def taken_over(settings: GatewaySettings) -> socket.socket:
     until = asyncio.get_running_loop().time() + (TAKE_OVER_S if asked else 0.0)
     while True:
         try:
-            return bound(settings.listen, settings.port)
+            return bound(settings.listen, settings.port, WORDS)
         except Conflict:
             if asyncio.get_running_loop().time() >= until:
                 raise
         await asyncio.sleep(0.05)
-
-
-def bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio would not switch delays off
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(WAITING_CONNECTIONS)
-    except (OSError, OverflowError) as error:
-        listener.close()
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            raise Conflict(f"SSH port {port} is taken", "Stop what listens there, or name another with --ssh-port.") from None
-        raise BadInput(f"cannot listen for SSH on {host} port {port}: {error}", "Check --listen and --ssh-port.") from None
-    listener.setblocking(False)
-    return listener
 
 
 async def until_told(gate: Gate, apps: AppsDoor, busy: Callable[[], bool], stop_listening: Callable[[], None]) -> None:
@@ -158,13 +142,6 @@ async def ended(gate: Gate) -> None:
             while gate.tasks:
                 await asyncio.wait(list(gate.tasks))
     await gate.house.close()
-
-
-def allow_many_descriptors() -> None:
-    """Up to five a login: the usual soft limit of 1024 is soon reached."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # an unlimited hard limit may be refused: then it stays as it is
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def sftp_server() -> str | None:

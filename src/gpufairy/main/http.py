@@ -3,12 +3,16 @@
 Uvicorn bounds neither with httptools, whose speed we want. Answers may take as long as they like: streams and long polls do.
 """
 import asyncio
+import socket
+import struct
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import httptools
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from gpufairy.api.problems import problem
 
@@ -23,24 +27,62 @@ class Limits:
     body_s: float = 60.0  # from there to the end of its body, which is 1 MiB at most
     flush_s: float = 60.0  # to take the rest of an answer on a connection that is being closed
     requests_ahead: int = 32  # sent before the first of them was answered; browsers send none
+    of_one_uid: int = 128  # connections by a UNIX socket: a session has all it needs, and never all of our descriptors
 
 
 class TooMuch(Exception):
     """Thrown through the parser, which then stops: what is left of the bytes at hand is not looked at."""
 
 
+class Neighbours:
+    """Who is connected by a UNIX socket, by the uid that the kernel tells."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, set[socket.socket]] = defaultdict(set)
+
+    def has_room(self, uid: int, link: socket.socket, most: int) -> bool:
+        """Notes it, unless there are so many already. Those closed are looked for: one that became a WebSocket tells nobody of its end."""
+        theirs = self._open[uid]
+        if len(theirs) >= most:
+            theirs.difference_update([other for other in theirs if other.fileno() < 0])
+        if len(theirs) >= most:
+            return False
+        theirs.add(link)
+        return True
+
+    def left(self, uid: int, link: socket.socket) -> None:
+        self._open[uid].discard(link)
+        if not self._open[uid]:
+            del self._open[uid]
+
+
 class GuardedHttp(HttpToolsProtocol):
     limits: ClassVar[Limits] = Limits()
+    neighbours: ClassVar[Neighbours] = Neighbours()
 
     _deadline: asyncio.TimerHandle | None = None
+    _uid: int | None = None  # of a neighbour
+    _turned_away = False
     _held_bytes = 0  # came since the parser last passed something on: an unfinished head, or fields after a body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn's own
+        link = transport.get_extra_info("socket")
+        if link.family == socket.AF_UNIX:
+            uid = uid_of(link)
+            if not self.neighbours.has_room(uid, link, self.limits.of_one_uid):
+                self._turned_away = True
+                transport.abort()
+                return
+            self._uid = uid
         super().connection_made(transport)
         self._give(self.limits.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._turned_away:
+            return
         self._give(None)
+        if self._uid is not None:
+            self.neighbours.left(self._uid, self.transport.get_extra_info("socket"))
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -120,3 +162,18 @@ class GuardedHttp(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+
+
+class QuietWebSocket(WebSocketsSansIOProtocol):
+    """Whoever is refused was answered: uvicorn would log an error for each of them."""
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True
+
+
+def uid_of(link: socket.socket) -> int:
+    """Of the process at the other end."""
+    credentials = struct.Struct("3i")
+    return int(credentials.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))[1])

@@ -1,14 +1,14 @@
 """Listening: the port that was asked for, or the next free one when none was; what is in the way is named."""
-import errno
 import os
 import socket
 from pathlib import Path
 
 from gpufairy.core.errors import BadInput, Conflict
+from gpufairy.gateway.listening import Words
+from gpufairy.gateway.listening import bound as bound_to
 
 FIRST_PORT = 8420
 PORTS_TRIED = 20
-WAITING_CONNECTIONS = 2048
 
 
 def listen(host: str, asked: int | None) -> socket.socket:
@@ -25,19 +25,7 @@ def listen(host: str, asked: int | None) -> socket.socket:
 def bound(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise BadInput(f"--port: {port} is no port", "Write a number from 1 to 65535, or 0 for any free one.")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio would not switch delays off
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(WAITING_CONNECTIONS)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise Conflict(f"port {port} is taken{taken_by(port)}", "Stop that, or name another port with --port.") from None
-        raise BadInput(f"cannot listen on {host} port {port}: {error.strerror or error}", "Check --listen and --port.") from None
-    listener.setblocking(False)
-    return listener
+    return bound_to(host, port, WORDS)
 
 
 def taken_by(port: int) -> str:
@@ -59,3 +47,6 @@ def listening_inodes(table: Path, port: int) -> list[str]:
     except OSError:
         return []
     return [row[9] for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port]
+
+
+WORDS = Words("port", "Stop that, or name another port with --port.", "Check --listen and --port.", taken_by)

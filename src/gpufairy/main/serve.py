@@ -34,9 +34,10 @@ from gpufairy.core.session import Session
 from gpufairy.core.uids import Uids
 from gpufairy.engines.contract import Credentials
 from gpufairy.engines.docker import DockerEngine
+from gpufairy.engines.open_files import raise_open_files
 from gpufairy.engines.process import ProcessEngine
 from gpufairy.main.containers import api_listener, docker_engine, places, uids_on_folders
-from gpufairy.main.http import GuardedHttp
+from gpufairy.main.http import GuardedHttp, QuietWebSocket
 from gpufairy.main.ssh import Gateway, start_gateway
 from gpufairy.store.store import Store
 from gpufairy.web import routes as pages
@@ -82,6 +83,7 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         undo.push_async_callback(send_away, gateway)
         to_speak_with = partial(credentials, secret, setup.url)
         engine = await asyncio.to_thread(make_engine, setup, to_speak_with, lambda owner: house.registry.user(owner).uid)
+        raise_open_files()  # not before: the process engine gives its sessions what there was
         uids = Uids(on_folders=uids_on_folders(places(setup.data, setup.config).homes))
         house: House = House(store, engine, SteadyClock(), policy, secret, uids=uids, images=setup.config.to_image_rules())
         await engine.start(house.bells.converge.set)
@@ -192,7 +194,7 @@ async def serve(setup: Setup, on_ready: Callable[[Context], Awaitable[None]]) ->
     async with opened(setup) as context:
         app = with_pages(make_app(context), setup, context)
         settings = uvicorn.Config(
-            app, http=GuardedHttp, ws="websockets-sansio", ws_max_size=WEBSOCKET_BYTES, ws_per_message_deflate=False,
+            app, http=GuardedHttp, ws=QuietWebSocket, ws_max_size=WEBSOCKET_BYTES, ws_per_message_deflate=False,
             log_config=None, access_log=False, server_header=False, lifespan="off",
             timeout_graceful_shutdown=DRAIN_S, timeout_keep_alive=IDLE_S,
         )  # fmt: skip
