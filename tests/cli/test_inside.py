@@ -99,6 +99,17 @@ def test_ssh_is_the_one_of_this_machine_with_the_right_words(canned, spawn, envi
     assert (process.returncode, out) == (7, b"-p 8422 kim+brave-otter@127.0.0.1 -- nvidia-smi -L\n")
 
 
+def test_the_gateway_is_known_by_the_key_that_the_server_tells(canned, spawn, environment, tmp_path):
+    a_program(tmp_path, "ssh", 'echo "$2"')
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI"
+    canned.answers["GET", "/me"] = {"name": "kim", "role": "user", "ssh_port": 8422, "ssh_host_key": key}
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+    out, _ = spawn("ssh").communicate(timeout=20)
+    known = tmp_path / ".config" / "gpufairy" / "known_hosts"
+    assert out.decode() == f'UserKnownHostsFile="{known}" ~/.ssh/known_hosts\n'
+    assert known.read_text() == f"[127.0.0.1]:8422 {key}\n"
+
+
 def test_ssh_without_a_gateway_says_so(canned, fairy):
     done = fairy("ssh")
     assert done.code == 1

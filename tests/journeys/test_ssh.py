@@ -76,6 +76,22 @@ def test_a_named_session_is_reached_by_its_name_and_others_are_told(kim):
     assert b"train" in done.stderr
 
 
+def test_fairy_ssh_needs_no_word_about_the_host_key(live):
+    """As the admin who started the server, with a key of their own in the usual place."""
+    home = live.folder / "home"
+    (home / ".ssh").mkdir(parents=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / ".ssh" / "id_ed25519"], check=True)
+    env = {**live.env, "HOME": str(home)}
+    assert live.fairy("key", "add", env=env).returncode == 0
+    # The real one, but with the key named: ssh asks the system where home is, not $HOME.
+    (home / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F /dev/null -o BatchMode=yes -i {home}/.ssh/id_ed25519 "$@"\n')
+    (home / "ssh").chmod(0o755)
+    with live.client() as admin:
+        admin.submit({"name": "adm", "kind": "interactive", "gpus": "0"})
+    done = live.fairy("ssh", "adm", "echo", "in", env={**env, "PATH": f"{home}:{env['PATH']}"})
+    assert (done.returncode, done.stdout) == (0, "in\n"), done.stderr
+
+
 def test_nobody_comes_in_as_somebody_else(live, kim):
     lee = Person(live, "lee")
     stolen = [word.replace("lee@", "kim@") for word in lee.line("id")]

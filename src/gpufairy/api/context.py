@@ -18,6 +18,8 @@ async def no_readings() -> dict[str, GpuReading]:
 class Reachable(Protocol):
     @property
     def port(self) -> int: ...
+    @property
+    def host_key(self) -> str: ...  # its public half: who is told of it here need not trust the first that answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,9 @@ def add_user_routes(router: APIRouter, context: Context) -> None:
         caller = caller_of(request)
         role = Role.ADMIN if caller.is_admin else Role.USER  # from inside a session nobody is admin
         token = {"scope": caller.scope, "id": caller.token_id, "session": caller.session_id}
-        ssh_port = None if context.ssh is None else context.ssh.port
-        return {**user_shape(caller.user), "role": role, "token": token, "machine": context.machine, "ssh_port": ssh_port}
+        ssh = {} if context.ssh is None else {"ssh_port": context.ssh.port, "ssh_host_key": context.ssh.host_key}
+        by_ssh = {"ssh_port": None, "ssh_host_key": None, **ssh}
+        return {**user_shape(caller.user), "role": role, "token": token, "machine": context.machine, **by_ssh}
 
     @router.post("/signin-links", status_code=201)
     async def sign_in_link(request: Request) -> JSONResponse:

@@ -1,5 +1,6 @@
 """`fairy ssh`: into a session, by the ssh that is on this machine."""
 import os
+import re
 import shutil
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -7,8 +8,11 @@ from urllib.parse import urlsplit
 import typer
 
 from gpufairy.cli.options import connect, one_command, session_names
+from gpufairy.client.connection import config_folder
 from gpufairy.core.errors import BadInput, Conflict
 from gpufairy.core.names import session_name
+
+HOST_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/=]{20,200}")
 
 OwnName = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Name of a session. Else the one you have.", autocompletion=session_names)
@@ -29,7 +33,18 @@ def _ssh(ctx: typer.Context, name: OwnName = None, command: Words = None) -> Non
     if program is None:
         raise BadInput("there is no ssh on this machine", "Install the OpenSSH client.")
     who = f"{me['name']}+{session_name(name)}" if name else str(me["name"])
-    os.execv(program, ["ssh", "-p", str(me["ssh_port"]), f"{who}@{host}", *(["--", *command] if command else [])])
+    known = known_host(host, int(me["ssh_port"]), me.get("ssh_host_key"))
+    os.execv(program, ["ssh", *known, "-p", str(me["ssh_port"]), f"{who}@{host}", *(["--", *command] if command else [])])
+
+
+def known_host(host: str, port: int, key: object) -> list[str]:
+    """The gateway's key as the server tells it: nobody need say yes to a stranger's. Your own list of known hosts counts as well."""
+    if not isinstance(key, str) or not HOST_KEY.fullmatch(key):
+        return []
+    path = config_folder(os.environ) / "known_hosts"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text(f"[{host}]:{port} {key}\n")
+    return ["-o", f'UserKnownHostsFile="{path}" ~/.ssh/known_hosts']
 
 
 ssh = one_command(_ssh, "fairy ssh brave-otter\nfairy ssh brave-otter nvidia-smi", takes_a_command=True)

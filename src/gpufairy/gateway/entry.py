@@ -51,7 +51,7 @@ async def serve_gateway(settings: GatewaySettings, house: House | None = None) -
         return connection
 
     doorstep, apps = Doorstep(listener, settings, let_in), AppsDoor(settings)
-    note = this_process(listener.getsockname()[1])
+    note = this_process(listener.getsockname()[1], " ".join(keys[0].export_public_key().decode().split()[:2]))
     note.write(settings.note)
     log.info("listening on %s port %d", settings.listen, note.port)
     gc.collect()

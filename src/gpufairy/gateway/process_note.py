@@ -2,7 +2,7 @@
 import json
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpufairy.client.local_server import birth_of
@@ -13,6 +13,7 @@ class ProcessNote:
     pid: int
     birth: str
     port: int
+    host_key: str = ""  # the public half, by which clients know it
 
     @property
     def alive(self) -> bool:
@@ -20,19 +21,19 @@ class ProcessNote:
 
     def write(self, path: Path) -> None:
         new = path.with_suffix(".new")
-        new.write_text(json.dumps({"pid": self.pid, "birth": self.birth, "port": self.port}) + "\n")
+        new.write_text(json.dumps(asdict(self)) + "\n")
         new.replace(path)
 
 
-def this_process(port: int) -> ProcessNote:
-    return ProcessNote(os.getpid(), birth_of(os.getpid()), port)
+def this_process(port: int, host_key: str) -> ProcessNote:
+    return ProcessNote(os.getpid(), birth_of(os.getpid()), port, host_key)
 
 
 def read_note(path: Path) -> ProcessNote | None:
     """None: there is none, or it cannot be read."""
     try:
         noted = json.loads(path.read_text())
-        return ProcessNote(int(noted["pid"]), str(noted["birth"]), int(noted["port"]))
+        return ProcessNote(int(noted["pid"]), str(noted["birth"]), int(noted["port"]), str(noted.get("host_key", "")))
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

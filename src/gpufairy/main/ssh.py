@@ -25,6 +25,7 @@ class Gateway:
     pid: int
     birth: str
     port: int
+    host_key: str = ""
 
     def drain(self) -> None:
         """No new visitors; those who are in stay as long as they like."""
@@ -66,7 +67,7 @@ def spawned(command: list[str], log_file: Path) -> subprocess.Popen[bytes]:
 def read_note(folder: Path) -> Gateway | None:
     try:
         note = json.loads((folder / "gateway.json").read_bytes())
-        return Gateway(int(note["pid"]), str(note["birth"]), int(note["port"]))
+        return Gateway(int(note["pid"]), str(note["birth"]), int(note["port"]), str(note["host_key"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
