@@ -171,6 +171,7 @@ def test_ctrl_c_leaves_the_line(scene):
     with LocalTerminal(scene.line(options=("-t",))) as screen:
         screen.until("place 2 of 5")
         screen.type("\x03")
+        screen.until("main waits on without you")
         assert screen.ended() == 130
 
 

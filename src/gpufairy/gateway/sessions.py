@@ -100,6 +100,8 @@ class SessionProcess(asyncssh.SSHServerSession[bytes]):
             self._early += data
             self._channel.pause_reading()
         elif CTRL_C in data and self._task is not None:
+            name = self._host.login.session or "main"
+            self.tell(f"{name} waits on without you; `fairy stop {name}` takes it out of the queue")
             self._channel.exit(LEFT_WAITING)
             self._task.cancel()
         else:
