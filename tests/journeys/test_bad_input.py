@@ -146,7 +146,7 @@ def test_pages_that_are_not_there_and_methods_that_are_not_taken_are_problems_to
 def test_a_name_in_use_is_refused_and_free_again_when_the_session_has_ended(server, fairy):
     fairy.submit({"name": "mine", "gpus": "0", "command": ["sleep", "600"]})
     answer = submit(server, {"name": "mine", "gpus": "0", "command": ["true"]})
-    assert (answer.status, answer.json["detail"]) == (409, "name: root already has a session 'mine'")
+    assert (answer.status, answer.json["detail"]) == (409, f"name: {fairy.me()['name']} already has a session 'mine'")
     fairy.stop("mine")
     wait_for_state(fairy, "mine", "ENDED")
     assert submit(server, {"name": "mine", "gpus": "0", "command": ["true"]}).status == 201
