@@ -1,8 +1,8 @@
 """Warnings before a session's end."""
 from datetime import UTC, datetime, timedelta
 
+from gpufairy.core.ending import Ending
 from gpufairy.gateway.endings import Warnings, warning
-from gpufairy.gateway.seam import Ending
 
 END = datetime(2026, 11, 15, 12, tzinfo=UTC)
 TRAIN = Ending("id-1", "kim", "train", END)

@@ -1,22 +1,15 @@
 """Roster: who may come in by SSH, and which sessions are about to end. The gateway keeps it, so that a login asks nobody."""
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from gpufairy.control.bell import GATEWAY, PEOPLE, rung
 from gpufairy.control.house import House
+from gpufairy.core.ending import Ending
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.people import Key
 
 GATEWAY_PATIENCE_S = 1.0  # it takes a few milliseconds; one that is away must not hold up whoever adds a key
 ENDS_SOON = timedelta(minutes=15)  # people are warned from ten minutes on
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    session_id: str
-    owner: str
-    name: str
-    ends_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

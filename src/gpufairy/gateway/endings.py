@@ -3,7 +3,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from gpufairy.gateway.seam import Ending
+from gpufairy.core.ending import Ending
 
 AHEAD = (timedelta(minutes=10), timedelta(minutes=5), timedelta(minutes=1))  # enough to save, to tidy up, to say goodbye
 

@@ -1,21 +1,11 @@
 """What the gateway needs of the server: who may come in, and the door to a session. Over HTTP in server_client.py, faked in tests."""
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
+from gpufairy.core.ending import Ending
 from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A session that will soon be stopped by its limit."""
-
-    session_id: str
-    owner: str
-    name: str
-    ends_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from gpufairy.client.connection import read_token, read_toml
 from gpufairy.client.errors import Problem, ServerNotReached
 from gpufairy.client.local_server import NOTE
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
+from gpufairy.core.ending import Ending
 from gpufairy.core.errors import BadInput, FairyError
 from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door, DoorKind
-from gpufairy.gateway.seam import Ending, Entry, Roster, Waiting
+from gpufairy.gateway.seam import Entry, Roster, Waiting
 
 POLL_S = 25  # how long the server holds a question for news
 TRY_AGAIN = "Try again; if it stays so, server and gateway are of different versions: restart both."
