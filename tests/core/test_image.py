@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from gpufairy.core.errors import BadInput
 from gpufairy.core.image import Image, ImageRules, ImageState, MadeImage, cuda_of, cuda_refusal, image_name, package_difference
+from gpufairy.core.people import Role, User
 from scenes import NOW
 
 RULES = ImageRules("ubuntu:24.04", allow=("ubuntu:*", "pytorch/*"), root=("kim/*",))
+KIM = User("kim", Role.USER, NOW, team="nlp")
 MADE = MadeImage("kim/apex:1", "sha256:1", "kim", "ubuntu:24.04", "id1", "brave-otter", 10, NOW)
 
 
@@ -41,9 +43,15 @@ def test_whatever_is_written_is_read_or_refused(text):
 
 
 def test_users_use_what_is_offered_and_admins_anything():
-    assert RULES.refusal("pytorch/pytorch:2.7", "kim", False, None) is None
-    assert "not one of those offered" in RULES.refusal("evil/miner:1", "kim", False, None)
-    assert RULES.refusal("evil/miner:1", "root", True, None) is None
+    assert RULES.refusal("pytorch/pytorch:2.7", KIM, False, None) is None
+    assert "not one of those offered" in RULES.refusal("evil/miner:1", KIM, False, None)
+    assert RULES.refusal("evil/miner:1", KIM, True, None) is None
+
+
+def test_a_user_or_a_team_may_be_offered_more_than_others():
+    rules = replace(RULES, allow_for={"team:nlp": ("secret/*",), "lee": ("lees/*",)})
+    lee = replace(KIM, name="lee", team=None)
+    assert [rules.refusal(image, user, False, None) is None for user in (KIM, lee) for image in ("secret/a:1", "lees/a:1")] == [True, False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +62,7 @@ def test_users_use_what_is_offered_and_admins_anything():
     ],
 )  # fmt: skip
 def test_an_image_made_here_is_its_makers_until_an_admin_says_yes(state, user, allowed):
-    assert (RULES.refusal(MADE.name, user, False, replace(MADE, state=state, decided_by="ann")) is None) is allowed
+    assert (RULES.refusal(MADE.name, replace(KIM, name=user), False, replace(MADE, state=state, decided_by="ann")) is None) is allowed
 
 
 def test_root_inside_is_a_right_of_named_images_alone():

@@ -65,7 +65,7 @@ class Gallery:
         return self.shelf is not None and session.request.image is not None and self.rules.root_inside(session.request.image)
 
     def check_right(self, caller: Caller, name: str) -> None:
-        if refusal := self.rules.refusal(name, caller.user.name, caller.is_admin, self._made.get(name)):
+        if refusal := self.rules.refusal(name, caller.user, caller.is_admin, self._made.get(name)):
             raise NotAllowed(refusal, "See `fairy image list` for those you may use, or ask an admin.")
 
     def _check_same(self, caller: Caller, name: str, image: Image | None) -> None:
@@ -87,7 +87,7 @@ class Gallery:
 
     def _offer(self, caller: Caller, image: Image) -> Offer:
         made = self._made.get(image.name)
-        refusal = self.rules.refusal(image.name, caller.user.name, caller.is_admin, made)
+        refusal = self.rules.refusal(image.name, caller.user, caller.is_admin, made)
         return Offer(image, made, self._used.get(image.name), refusal)
 
     async def note_use(self, request: Request, owner: str) -> None:

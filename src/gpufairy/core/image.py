@@ -1,13 +1,14 @@
 """Images: what sessions start from, who may use which, and whether one can work with the driver of a machine."""
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from gpufairy.core.amounts import shown
 from gpufairy.core.errors import BadInput
+from gpufairy.core.people import User
 
 # As registries take them, without the characters that would mean something to a shell, a path or a label.
 IMAGE_NAME = re.compile(
@@ -66,19 +67,21 @@ class ImageRules:
     pull: bool = True  # an image that is not on the machine is fetched
     commit: str = "approve"  # "approve": an admin decides who else may use an image made here; "free": all may; "off": none is made
     commit_quota_bytes: int = 50 * 2**30  # of images that one user has made
+    allow_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # beside `allow`, for a user or, as team:NAME, a team
 
     def root_inside(self, image: str) -> bool:
         return any(fnmatchcase(image, pattern) for pattern in self.root)
 
-    def refusal(self, image: str, user: str, is_admin: bool, made: MadeImage | None) -> str | None:
+    def refusal(self, image: str, user: User, is_admin: bool, made: MadeImage | None) -> str | None:
         """Why this user may not use it; None: they may."""
         if is_ours(image):
             return f"image {image} is kept for a session to go back to, and for nobody else"
         if made is not None:
-            return made_refusal(made, user, is_admin)
-        if is_admin or any(fnmatchcase(image, pattern) for pattern in self.allow):
+            return made_refusal(made, user.name, is_admin)
+        allowed = (*self.allow, *self.allow_for.get(user.name, ()), *self.allow_for.get(f"team:{user.team}", ()))
+        if is_admin or any(fnmatchcase(image, pattern) for pattern in allowed):
             return None
-        return f"image {image} is not one of those offered here ({', '.join(self.allow[:10])})"
+        return f"image {image} is not one of those offered to {user.name} ({', '.join(allowed[:10]) or 'none'})"
 
 
 def made_refusal(made: MadeImage, user: str, is_admin: bool) -> str | None:

@@ -70,6 +70,7 @@ class ImagesConfig(Strict):
 
     default: str = "ubuntu:24.04"
     allow: Annotated[list[str], Field(max_length=1000)] = ["*"]  # noqa: RUF012 - frozen with the model, as are the next
+    allow_for: Annotated[dict[str, list[str]], Field(max_length=1000)] = {}  # noqa: RUF012 - more for a user, or a team: "team:nlp"
     root: Annotated[list[str], Field(max_length=1000)] = []  # noqa: RUF012 - in these the user is root, inside the container
     pull: bool = True  # fetch an image that is not on the machine
     commit: str = "approve"  # images made from sessions: an admin says who else may use them; "free": all may; "off": none are made
@@ -118,6 +119,7 @@ class Config(Strict):
         return ImageRules(
             image_name(images.default, "images.default"), tuple(images.allow), tuple(images.root), images.pull, images.commit,
             parse_size(images.commit_quota, "images.commit_quota"),
+            {who: tuple(patterns) for who, patterns in images.allow_for.items()},
         )  # fmt: skip
 
     def default_session(self) -> SubmitBody:
