@@ -66,7 +66,8 @@ APPS = (
     ),
     App(
         "tensorboard", "TensorBoard", 6006, ("tensorboard", "/shared/envs/tensorboard/bin/tensorboard"),
-        {"tensorboard": ("--logdir", "runs", "--host", "127.0.0.1", "--port", "{port}")},
+        # Its fast loader is a program of its own, which not every image can run.
+        {"tensorboard": ("--load_fast=false", "--logdir", "runs", "--host", "127.0.0.1", "--port", "{port}")},
         to_get=f"In the session: pip install --user tensorboard. {for_all('tensorboard')}",
     ),
     App(
