@@ -10,6 +10,8 @@ import aiohttp
 import pytest
 from apps_scene import GO_ON, LIMIT_S, Browser, a_street, an_app, fields_seen, free_port, serving
 
+pytestmark = pytest.mark.slow  # real sockets, many connections
+
 SOCKET = {
     "Connection": "keep-alive, Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Key": base64.b64encode(b"x" * 16).decode(),

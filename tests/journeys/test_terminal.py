@@ -8,6 +8,8 @@ from web_terminal import a_terminal
 from raw_http import ask
 from waits import wait_for_state
 
+pytestmark = pytest.mark.slow  # a server of its own, and waits for rights to end
+
 
 @pytest.fixture(scope="module")
 def shell(server):
