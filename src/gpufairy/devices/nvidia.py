@@ -1,15 +1,22 @@
-"""The NVIDIA GPUs of this machine, as `nvidia-smi` tells them: another process, so that a hung driver costs seconds at most."""
+"""The NVIDIA GPUs of this machine, once, at the start. Asked by another process, so that a hung driver costs seconds at most."""
+import contextlib
+import os
 import re
-import shutil
 import subprocess
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gpufairy.core.errors import BadInput
+from gpufairy.core.mig import MigInstance, MigProfile, MigTable
 from gpufairy.core.node import Gpu
-from gpufairy.devices.kinds import MEMORY_MIB, MIB
+from gpufairy.core.reading import GpuDevice, GpuSample
+from gpufairy.devices.mig_tables import mig_tables
+from gpufairy.devices.nvml_exits import NO_DRIVER
+from gpufairy.devices.nvml_source import PROGRAM
+from gpufairy.devices.sample_line import from_line
 
-BRANDS = ("NVIDIA", "GEFORCE", "TESLA", "QUADRO")
-LONGEST_ANSWER_S = 20  # a driver that is being loaded takes about ten
-QUERY = ("--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits")
+LONGEST_ANSWER_S = 20.0  # a driver that is being loaded takes about ten
+LONGEST_END_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,38 +26,78 @@ class Nvidia:
     trouble: str = ""  # why nothing was found though there should be something
 
 
-def found_nvidia(program: str = "nvidia-smi") -> Nvidia:
-    if shutil.which(program) is None:
+def found_nvidia(env: Mapping[str, str] | None = None, limit_s: float = LONGEST_ANSWER_S) -> Nvidia:
+    try:
+        code, line = _answer(env, limit_s)
+    except subprocess.TimeoutExpired:
+        return Nvidia(trouble=f"the NVIDIA driver has not answered for {limit_s:.0f} s (NVML call hung). See `dmesg`.")
+    if code == NO_DRIVER:
         return Nvidia()
     try:
-        listed = subprocess.run([program, *QUERY], capture_output=True, text=True, timeout=LONGEST_ANSWER_S, check=False)
-        about = subprocess.run([program], capture_output=True, text=True, timeout=LONGEST_ANSWER_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Nvidia(trouble=f"{program} gave no answer: {error}")
-    if listed.returncode != 0:
-        return Nvidia(trouble=f"{program} failed: {(listed.stdout + listed.stderr).strip()[:200]}")
-    cuda = re.search(r"CUDA Version:\s*(\d+\.\d+)", about.stdout)
-    return Nvidia(read_gpus(listed.stdout), cuda[1] if cuda else None)
+        told = from_line(line)
+    except BadInput as error:
+        return Nvidia(trouble=f"the process that asks the NVIDIA driver ended with code {code}: {error.detail}")
+    if isinstance(told, str):
+        return Nvidia(trouble=told)
+    gpus = gpus_of(told)
+    lost = "; ".join(f"GPU {gone.index} does not answer: {gone.why}" for gone in told.lost)
+    return Nvidia(gpus, told.driver_cuda, "" if gpus else lost)
 
 
-def read_gpus(listing: str) -> tuple[Gpu, ...]:
-    """Lines that cannot be read are GPUs that cannot be used: `[Unknown Error]` for one that fell off the bus."""
-    rows = [[part.strip() for part in line.split(",")] for line in listing.splitlines()]
+def _answer(env: Mapping[str, str] | None, limit_s: float) -> tuple[int, bytes]:
+    asking = subprocess.Popen(
+        (*PROGRAM, "--once"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={**os.environ, **(env or {})}, start_new_session=True
+    )
+    try:
+        line, _ = asking.communicate(timeout=limit_s)
+        return asking.returncode, line
+    except subprocess.TimeoutExpired:
+        asking.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            asking.communicate(timeout=LONGEST_END_S)  # not for ever: one that is stuck in the kernel cannot be killed
+        raise
+
+
+def gpus_of(sample: GpuSample) -> tuple[Gpu, ...]:
+    """One whose memory the driver does not tell cannot be shared out, so it is not offered."""
+    instances = [device for device in sample.devices if device.parent is not None]
     return tuple(
-        Gpu(int(row[0]), row[1], kind_of(row[2], int(row[3])), int(row[3]) * MIB)
-        for row in rows
-        if len(row) == 4 and row[0].isdecimal() and row[1].startswith("GPU-") and row[3].isdecimal()
+        _gpu(device, device.memory_bytes, [one for one in instances if one.parent == device.uuid])
+        for device in sample.devices
+        if device.parent is None and device.memory_bytes is not None
     )
 
 
-def kind_of(product: str, memory_mib: int) -> str:
-    """`NVIDIA A100-SXM4-40GB` is our A100-40GB; one that we have no name for keeps its own, made fit for a label."""
-    words = [word for word in re.sub(r"[^A-Z0-9]+", " ", product.upper()).split() if word not in BRANDS]
-    fits = {kind: size for kind, size in MEMORY_MIB.items() if abs(size - memory_mib) < size * 0.05}
-    named = "".join(words), "".join(words).removeprefix("RTX")  # "RTX A6000" is our A6000
-    likely = [kind for kind in fits if any(name.startswith(model_of(kind)) for name in named)]
-    return max(likely, key=lambda kind: len(model_of(kind))) if likely else "-".join(words)[:40] or "GPU"
+def _gpu(device: GpuDevice, memory_bytes: int, instances: Iterable[GpuDevice]) -> Gpu:
+    if not device.mig:
+        return Gpu(device.index, device.uuid, device.kind, memory_bytes)
+    # Where an instance lies is its name when it is handed out; the driver tells that to root alone.
+    cut = tuple(
+        MigInstance(one.profile, one.start, one.size, one.uuid)
+        for one in instances
+        if one.profile is not None and one.start is not None and one.size is not None
+    )
+    table = mig_tables().get(device.kind) or table_of(cut)
+    return Gpu(device.index, device.uuid, device.kind, memory_bytes, mig=table, instances=cut)
 
 
-def model_of(kind: str) -> str:
-    return re.sub(r"-\d+GB$", "", kind).replace("-", "").upper()
+def table_of(cut: tuple[MigInstance, ...]) -> MigTable:
+    """Of a kind that we have no table of, from how it is cut: enough to hand out what is there, not to cut it anew."""
+    names = sorted({one.profile for one in cut})
+    profiles = tuple(
+        MigProfile(
+            name,
+            compute_slices=slices_in(name),
+            size=next(one.size for one in cut if one.profile == name),
+            starts=tuple(sorted({one.start for one in cut if one.profile == name})),
+            memory_bytes=None,
+        )
+        for name in names
+    )
+    return MigTable(sum(slices_in(one.profile) for one in cut) or 1, max((one.start + one.size for one in cut), default=1), profiles)
+
+
+def slices_in(profile: str) -> int:
+    """`3g.20gb` has three, `1c.3g.20gb` one of its three."""
+    found = re.match(r"(\d+)[cg]\.", profile)
+    return int(found[1]) if found else 1

@@ -1,0 +1,46 @@
+"""NodeSample: all that is known of one host at one time. What the exporter renders, the agent reports and the server keeps."""
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gpufairy.core.host_reading import HostReading
+from gpufairy.core.owner import Owner, RunningProcess
+from gpufairy.core.reading import GpuDevice, GpuProcess, GpuReading, LostGpu, Xid
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReading:
+    """A process on a GPU: what it takes there, what it is, whose it is."""
+
+    on: GpuProcess
+    process: RunningProcess
+    owner: Owner
+    active: bool | None = None  # over the window; None: nobody can tell
+    active_why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReading:
+    """What one session takes of the host, counted over all of its processes. GPUs are counted by `ProcessReading`."""
+
+    session_id: str
+    cpus: float | None = None  # used, in CPUs
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSample:
+    node: str
+    at: datetime
+    seconds: float  # what it stands for: the means are over so long
+    host: HostReading | None = None  # None: could not be read
+    devices: tuple[GpuDevice, ...] = ()
+    readings: tuple[GpuReading, ...] = ()
+    processes: tuple[ProcessReading, ...] = ()
+    sessions: tuple[SessionReading, ...] = ()
+    xids: tuple[Xid, ...] = ()
+    lost: tuple[LostGpu, ...] = ()
+    driver: str | None = None
+    driver_cuda: str | None = None
+    containers_known: bool = True  # False: an engine does not answer, so names of containers may be missing or old
+    gpus_known: bool = True  # False: the driver does not answer, so nothing above says that a GPU is idle
+    trouble: tuple[str, ...] = field(default=())  # what could not be read, in words
