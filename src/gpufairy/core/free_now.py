@@ -1,0 +1,61 @@
+"""Which GPU is free right now, and if not, why: nobody is on it, somebody holds it, somebody's process is there and works or not."""
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpufairy.core.amounts import show_size
+from gpufairy.core.node_sample import NodeSample, ProcessReading
+from gpufairy.core.reading import GpuDevice
+
+
+@dataclass(frozen=True, slots=True)
+class FreeNow:
+    free: bool | None  # None: not known, which is never taken for free
+    why: str
+    idle: bool = False  # taken, but nothing has been computed there over the window
+
+
+def free_now(device: GpuDevice, sample: NodeSample, held_by: Sequence[str] = ()) -> FreeNow:
+    """Of a GPU or a MIG instance that the sample has seen. `held_by`: the owners of sessions that hold it."""
+    if not sample.gpus_known:
+        return FreeNow(None, "its driver does not answer")
+    here_or_above = (device.uuid, device.parent)
+    lost = next((gpu for gpu in sample.lost if gpu.uuid is not None and gpu.uuid in here_or_above), None)
+    if lost is not None:
+        return FreeNow(None, f"it does not answer: {lost.why}")
+    if device.mig:
+        return _cut(device, sample)
+    here = [process for process in sample.processes if process.on.uuid == device.uuid]
+    if held_by:
+        return FreeNow(False, f"held by {_listed(held_by)}", idle=_all_idle(here))
+    if not here and any(reading.uuid == device.uuid and not reading.processes_known for reading in sample.readings):
+        return FreeNow(None, "who is on it could not be read")
+    if not here:
+        return FreeNow(True, "nobody is on it")
+    return FreeNow(False, _on_it(here), idle=_all_idle(here))
+
+
+def _cut(gpu: GpuDevice, sample: NodeSample) -> FreeNow:
+    """A GPU in MIG mode is used by its instances: free is who finds one that is."""
+    instances = [device for device in sample.devices if device.parent == gpu.uuid]
+    if not instances:
+        return FreeNow(None, "it is in MIG mode, and not cut yet")
+    free = [device.label for device in instances if free_now(device, sample).free]
+    return FreeNow(bool(free), f"{len(free)} of {len(instances)} MIG instances are free")
+
+
+def _all_idle(processes: Sequence[ProcessReading]) -> bool:
+    """Nothing there is no idleness of a process: who holds without a process is told elsewhere."""
+    return bool(processes) and all(process.active is False for process in processes)
+
+
+def _on_it(processes: Sequence[ProcessReading]) -> str:
+    who = _listed([process.owner.user or "somebody unknown" for process in processes])
+    sizes = [process.on.memory_bytes for process in processes]
+    memory = "memory" if any(size is None for size in sizes) else show_size(sum(size or 0 for size in sizes))
+    idle = ", but computes nothing" if _all_idle(processes) else ""
+    return f"{who} has {memory} on it{idle}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    once = list(dict.fromkeys(names))
+    return ", ".join(once[:3]) + (f" and {len(once) - 3} more" if len(once) > 3 else "")

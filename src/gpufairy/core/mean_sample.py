@@ -1,0 +1,58 @@
+"""Several samples of one node as one: means of what flows, the newest of what stands. What was never known stays not known."""
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpufairy.core.node_sample import NodeSample, ProcessReading
+from gpufairy.core.reading import GpuReading
+
+FLOWS = ("utilisation", "memory_utilisation", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "power_w")  # the rest stands
+
+
+def mean_sample(samples: Sequence[NodeSample]) -> NodeSample:
+    """`samples`: at least one, oldest first. Errors that befell the GPUs are of all of them, each once."""
+    newest = samples[-1]
+    seconds = sum(sample.seconds for sample in samples)
+    xids = tuple(xid for sample in samples for xid in sample.xids)
+    if not newest.gpus_known:
+        return replace(newest, seconds=seconds, xids=xids)
+    known = [sample for sample in samples if sample.gpus_known]
+    gpus = _grouped((reading.uuid, reading) for sample in known for reading in sample.readings)
+    runs = _grouped((_key(process), process) for sample in known for process in sample.processes)
+    return replace(
+        newest,
+        seconds=seconds,
+        readings=tuple(_mean_reading(reading, gpus[reading.uuid]) for reading in newest.readings),
+        processes=tuple(_mean_process(process, runs[_key(process)]) for process in newest.processes),
+        xids=xids,
+    )
+
+
+def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    groups: dict[Any, list[Any]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def _key(process: ProcessReading) -> tuple[int, int, str]:
+    return process.process.pid, process.process.start_ticks, process.on.uuid
+
+
+def _mean_reading(newest: GpuReading, all_of_it: Sequence[GpuReading]) -> GpuReading:
+    means: dict[str, Any] = {name: _mean([getattr(reading, name) for reading in all_of_it]) for name in FLOWS}
+    return replace(newest, **means)
+
+
+def _mean_process(newest: ProcessReading, all_of_it: Sequence[ProcessReading]) -> ProcessReading:
+    on = replace(
+        newest.on,
+        utilisation=_mean([process.on.utilisation for process in all_of_it]),
+        memory_utilisation=_mean([process.on.memory_utilisation for process in all_of_it]),
+    )
+    return replace(newest, on=on)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

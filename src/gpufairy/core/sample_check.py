@@ -1,0 +1,84 @@
+"""What a sample from another machine must be before it is believed: its figures possible, its parts fitting together."""
+from collections.abc import Iterator
+from dataclasses import fields
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from gpufairy.core.host_reading import HostReading
+from gpufairy.core.node_sample import NodeSample
+
+MOST_DEVICES = 1024
+MOST_PROCESSES = 8192
+MOST_PARTS = 4096  # mounts, disks, users … of one host
+LARGEST = 2**63 - 1  # what the store can hold
+LARGEST_SHOWN = 2**64  # of what is only shown: file systems without a limit say so many files
+FROM_THE_FUTURE = timedelta(minutes=5)  # clocks of a lab differ by seconds; more than this is a wrong clock
+OLDEST = timedelta(days=7)  # of what an agent kept and delivers late
+RATIOS = ("utilisation", "memory_utilisation", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fan", "cpu_used", "some", "full")
+
+
+def sample_fault(sample: NodeSample, now: datetime) -> str | None:
+    """The first thing that cannot be, in words; None: nothing."""
+    return next(_faults(sample, now), None)
+
+
+def _faults(sample: NodeSample, now: datetime) -> Iterator[str]:
+    if sample.at.utcoffset() is None:
+        yield "at: the time says no zone"
+        return
+    if sample.at - now > FROM_THE_FUTURE:
+        yield f"at: {sample.at:%Y-%m-%d %H:%M:%S} is ahead of the server's clock; set the clock of {sample.node}"
+    if now - sample.at > OLDEST:
+        yield f"at: {sample.at:%Y-%m-%d %H:%M:%S} is more than {OLDEST.days} days ago"
+    if not 0 <= sample.seconds <= 3600:
+        yield f"seconds: {sample.seconds} is not between 0 and 3600"
+    yield from _too_many(sample)
+    known = {device.uuid for device in sample.devices}
+    if len(known) < len(sample.devices):
+        yield "devices: one UUID is there twice"
+    for reading in sample.readings:
+        if reading.uuid not in known:
+            yield f"readings: no device {reading.uuid[:60]!r}"
+        yield from _out_of_range(reading, f"on {reading.uuid[:60]}", LARGEST)
+    for process in sample.processes:
+        if process.on.uuid not in known:
+            yield f"processes: no device {process.on.uuid[:60]!r}"
+        yield from _out_of_range(process.on, f"on {process.on.uuid[:60]}", LARGEST)
+        yield from _out_of_range(process.process, f"of process {process.on.pid}")
+    for part in (*sample.devices, *sample.sessions, *(() if sample.host is None else _parts(sample.host))):
+        yield from _out_of_range(part, f"of {sample.node}")
+
+
+def _parts(host: HostReading) -> Iterator[Any]:
+    yield host
+    yield from (host.cpu_pressure, host.memory_pressure, host.io_pressure)
+    for parts in (host.disks, host.mounts, host.networks, host.users):
+        yield from parts
+
+
+def _too_many(sample: NodeSample) -> Iterator[str]:
+    if len(sample.devices) > MOST_DEVICES or len(sample.readings) > MOST_DEVICES or len(sample.lost) > MOST_DEVICES:
+        yield f"devices: more than {MOST_DEVICES}"
+    if len(sample.processes) > MOST_PROCESSES or len(sample.sessions) > MOST_PROCESSES:
+        yield f"processes: more than {MOST_PROCESSES}"
+    host = sample.host
+    if host is not None:
+        parts = (host.cores, host.disks, host.mounts, host.networks, host.temperatures_c, host.users)
+        if any(len(part) > MOST_PARTS for part in parts):
+            yield f"host: more than {MOST_PARTS} of a kind"
+
+
+def _out_of_range(part: Any, where: str, largest: int = LARGEST_SHOWN) -> Iterator[str]:
+    for name in _names(type(part)):
+        value = getattr(part, name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        lowest, highest = -273 if name.endswith("_c") else 0, 1 if name in RATIOS else largest
+        if not lowest <= value <= highest:
+            yield f"{name}: {str(value)[:40]} is out of range {where}"  # it may have thousands of figures
+
+
+@lru_cache(maxsize=32)
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))

@@ -1,0 +1,161 @@
+"""Reporter: tells the server what was seen here, signed, every few seconds. What cannot be sent is kept and sent later."""
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpufairy import __version__
+from gpufairy.client.errors import Problem, ServerNotReached
+from gpufairy.client.protocol import Call, path_of
+from gpufairy.client.transport import Transport
+from gpufairy.core.mean_sample import mean_sample
+from gpufairy.core.node_sample import NodeSample
+from gpufairy.core.sample_plain import to_plain
+from gpufairy.node.identity import Identity
+from gpufairy.node.spool import Plain, Spool
+
+log = logging.getLogger("gpufairy.agent")
+
+ANSWER_LIMIT_S = 10.0  # a server that needs longer for this has other troubles than us
+MOST_LATE = 32  # samples of the past that go with one report
+MOST_LATE_BYTES = 512 * 1024  # and no more than this of them: the server takes 1 MiB
+BEGIN_ANEW = 409  # what a server says that does not know the epoch
+REFUSED = (400, 401, 403, 404, 409, 413)  # the server answered, and did not take it
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the server says back."""
+
+    name_rules: tuple[str, ...] = ()
+    user_labels: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Standing:
+    """Where the agent stands with its server, for people who ask it."""
+
+    accepted: bool | None = None  # None: not heard yet
+    reached: bool | None = None
+    words: str = "the server has not been asked yet"
+    sent: int = 0
+    late: int = 0  # of these, delivered later than they were made
+
+
+@dataclass(slots=True)
+class Reporter:
+    name: str
+    url: str
+    identity: Identity
+    spool: Spool
+    on_told: Callable[[Told], None] = lambda _told: None
+    standing: Standing = field(default_factory=Standing)
+    _line: Transport | None = None
+    _epoch: str | None = None
+    _sequence: int = 0
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)  # a report that was given up at the end is still on its way
+
+    async def report(self, samples: Sequence[NodeSample]) -> bool:
+        """One report of what was seen since the last one. True: the server has it."""
+        return await asyncio.to_thread(self._report, to_plain(mean_sample(samples))) if samples else False
+
+    def end(self, samples: Sequence[NodeSample] = ()) -> None:
+        """`samples`: seen and not told yet, for the next start. Waits for a report that is on its way."""
+        with self._one_at_a_time:
+            if samples:
+                self.spool.keep([to_plain(mean_sample(samples))])
+            if self._line is not None:
+                self._line.close()
+
+    def _report(self, live: Plain) -> bool:
+        with self._one_at_a_time:
+            return self._tell(live)
+
+    def _tell(self, live: Plain) -> bool:
+        late = self._late()
+        try:
+            if not self._deliver([*late, live]):
+                self.spool.keep([live])
+                return False
+        except ServerNotReached as error:
+            self._say(reached=False, words=str(error))
+            self.spool.keep([live])
+            return False
+        except Problem as problem:
+            self._refused(problem, live, late)
+            return False
+        self.spool.delivered(len(late))
+        self.standing.sent += 1
+        self.standing.late += len(late)
+        self._say(reached=True, words="reports are taken")
+        return True
+
+    def _deliver(self, samples: Sequence[Plain]) -> bool:
+        """False: an admin has not let this host in. A server that was started anew wants another hello, and gets it at once."""
+        if self._epoch is None and not self._say_hello():
+            return False
+        try:
+            self._send(samples)
+        except Problem as problem:
+            if problem.status != BEGIN_ANEW:
+                raise
+            if not self._say_hello():
+                return False
+            self._send(samples)
+        return True
+
+    def _late(self) -> list[Plain]:
+        late: list[Plain] = []
+        size = 0
+        for sample in self.spool.oldest(MOST_LATE):
+            size += len(json.dumps(sample))
+            if size > MOST_LATE_BYTES and late:
+                break
+            late.append(sample)
+        return late
+
+    def _say_hello(self) -> bool:
+        answer = self._ask(Call("POST", path_of("agents", "hello"), {"name": self.name, "key": self.identity.public}, harmless=True))
+        self._epoch, self._sequence = answer.get("epoch"), 0
+        self.standing.accepted = self._epoch is not None
+        if self._epoch is None:
+            key = self.identity.fingerprint
+            self._say(reached=True, words=f"an admin must accept this host: fairy node accept {self.name}   (key {key})")
+        self._hear(answer)
+        return self._epoch is not None
+
+    def _send(self, samples: Sequence[Plain]) -> None:
+        body = json.dumps({"version": __version__, "samples": list(samples)}, separators=(",", ":")).encode()
+        self._sequence += 1
+        signature = self.identity.signature(self.name, self._epoch or "", self._sequence, body)
+        stamp = (("Fairy-Epoch", self._epoch or ""), ("Fairy-Sequence", str(self._sequence)), ("Fairy-Signature", signature))
+        self._hear(self._ask(Call("POST", path_of("agents", self.name, "reports"), raw=body, extra=stamp, harmless=True)))
+
+    def _refused(self, problem: Problem, live: Plain, late: Sequence[Plain]) -> None:
+        """What it will never take must not be sent for ever; the rest is kept, and sent after another hello."""
+        if problem.status in (400, 413):
+            log.warning("%d samples are given up: the server does not take them: %s", 1 + len(late), problem)
+            self.spool.delivered(len(late))
+        else:
+            self.spool.keep([live])
+        self._epoch = None
+        self._say(reached=problem.status in REFUSED, words=str(problem))
+
+    def _ask(self, call: Call) -> dict[str, Any]:
+        if self._line is None:
+            self._line = Transport(self.url, None, ANSWER_LIMIT_S)
+        answer = self._line.ask(call)
+        return answer if isinstance(answer, dict) else {}
+
+    def _hear(self, answer: dict[str, Any]) -> None:
+        rules, labels = (tuple(str(word)[:200] for word in answer.get(name) or ())[:50] for name in ("name_rules", "user_labels"))
+        self.on_told(Told(rules, labels))
+
+    def _say(self, *, reached: bool, words: str) -> None:
+        """In the log only when it changes: an agent may wait for its server for days."""
+        if words != self.standing.words:
+            log.log(logging.INFO if reached else logging.WARNING, "%s", words)
+        self.standing.reached, self.standing.words = reached, words
