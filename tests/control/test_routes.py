@@ -19,7 +19,7 @@ def whole_app(house) -> FastAPI:
     links = SignInLinks(house.clock)
     context = Context(house, links, "http://server:8420")
     app = make_app(context)
-    app.include_router(pages.routes(PageContext(house, links, context.url, "fairy", context.gpu_readings, status_and_title)))
+    app.include_router(pages.routes(PageContext(house, links, context.url, "fairy", status_and_title)))
     return app
 
 

@@ -1,61 +1,22 @@
 """A real GPU in a session, reached by ssh. Only where there is one, with Podman or Docker; elsewhere it is skipped, and says so."""
-import os
-import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
-from bench.server import LiveServer
+from gpu_scene import gpu_server, real_gpu
 from test_ssh import Person
 
-from daemons import make_docker, make_podman, running
-from gpufairy.devices.nvidia import found_nvidia
-from images import Layer, image_tar
-
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-IMAGE = "fairy-test/host:1"
-LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64")
-PROGRAMS = ("bash", "sh", "ls", "cat", "env", "id", "grep", "head", "python3", "python3.12", "python3.11")
-
-
-def host_image() -> bytes:
-    """This machine's own programs and libraries as an image: enough for Python and whatever the driver's libraries need."""
-    layer = Layer()
-    for name in ("bin", "lib", "lib64"):
-        if Path(f"/{name}").is_symlink():
-            layer.link(name, os.readlink(f"/{name}"))
-    for program in PROGRAMS:
-        if (path := shutil.which(program, path="/usr/bin")) is not None:
-            layer.file(f"usr/bin/{program}", Path(path).read_bytes(), 0o755)
-    for folder in (*LIBRARIES, *map(str, Path("/usr/lib").glob("python3*"))):
-        if Path(folder).is_dir() and not Path(folder).is_symlink():
-            layer.copy(folder, lambda entry: None if "/libnvidia" in entry.name or "/libcud" in entry.name else entry)
-    layer.folder("etc")
-    layer.folder("tmp", 0o1777)
-    return image_tar(IMAGE, layer)
 
 
 @pytest.fixture(scope="module")
 def gpu():
-    found = found_nvidia()
-    if not found.gpus:
-        pytest.skip(f"no NVIDIA GPU on this machine {found.trouble}")
-    return found.gpus[0]
+    return real_gpu()
 
 
 @pytest.fixture(scope="module")
 def kim(gpu):
-    folder = Path(tempfile.mkdtemp(prefix="fairy-gpu-"))
-    driver = os.path.realpath(os.environ.get("FAIRY_TEST_DRIVER", "/usr/local/nvidia"))
-    python = os.environ.get("FAIRY_TEST_TORCH", "/opt/torch/.venv/lib/python3.12/site-packages")
-    settings = f"[images]\ndefault = '{IMAGE}'\n[folders.nvidia]\npath = '{driver}'\n[folders.torch]\npath = '{python}'\n[docker]\nsocket = '{{socket}}'\n"
-    with running(make_podman if shutil.which("podman") else make_docker) as daemon:
-        daemon.load(host_image())
-        with LiveServer(folder, settings.format(socket=daemon.socket), engine="docker", ssh=True) as live:
-            yield Person(live, "kim")
-    shutil.rmtree(folder)
+    with gpu_server(ssh=True) as (live, _):
+        yield Person(live, "kim")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
 """Routes of what there is: nodes, GPUs, the line of those who wait, and what happened."""
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,8 +9,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from gpufairy.api.context import Context
 from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, still_allowed
 from gpufairy.api.follow import event_stream, while_allowed
+from gpufairy.api.host_shapes import NOTHING_READ, seen_gpus, seen_shape, watched_shape
 from gpufairy.api.policy import API
-from gpufairy.api.shapes import event_shape, moment, node_shape
+from gpufairy.api.shapes import event_shape, gpu_shape, moment, node_shape
 from gpufairy.control.find import may_see, may_see_of, wait_of
 from gpufairy.control.house import House
 from gpufairy.core.errors import BadInput, NoSuchThing
@@ -17,6 +19,8 @@ from gpufairy.core.holders import holders_by_gpu
 from gpufairy.core.names import nearest
 from gpufairy.wire.people import DrainBody
 from gpufairy.wire.read import read
+
+UNSEEN = {"free": None, "idle": False, "why": "nothing is read of it"}
 
 
 def routes(context: Context) -> APIRouter:
@@ -29,20 +33,21 @@ def routes(context: Context) -> APIRouter:
 def add_nodes(router: APIRouter, context: Context) -> None:
     house = context.house
 
-    async def node_shapes(request: Request) -> list[dict[str, Any]]:
-        readings, cluster, caller = await context.gpu_readings(), house.cluster(), caller_of(request)
-        rooms, holders = cluster.rooms(), holders_by_gpu(house.book.holding())
-        return [node_shape(node, rooms[node.name], holders, readings, partial(may_see_of, caller)) for node in cluster.nodes]
+    def node_shapes(request: Request) -> list[dict[str, Any]]:
+        shown = partial(may_see_of, caller_of(request))
+        ours = {node.name for node in house.nodes}
+        watched = [watched_shape(seen, shown) for seen in house.watch.hosts() if seen.node not in ours]
+        return [*our_nodes(house, shown), *watched]
 
     @router.get("/nodes")
     async def nodes(request: Request) -> dict[str, Any]:
-        """Every node: its state, what it has, what is free, who holds what."""
-        return {"items": await node_shapes(request), "next": None}
+        """Every host: its state, what it has, what is free, who holds and uses what. Hosts that are only watched are among them."""
+        return {"items": node_shapes(request), "next": None}
 
     @router.get("/gpus")
     async def gpus(request: Request) -> dict[str, Any]:
         """Every GPU: its kind, how it is cut, who holds it, what is free, how hard it works (null: not known)."""
-        return {"items": [{"node": node["name"], **gpu} for node in await node_shapes(request) for gpu in node["gpus"]], "next": None}
+        return {"items": [{"node": node["name"], **gpu} for node in node_shapes(request) for gpu in node["gpus"]], "next": None}
 
     @router.post("/nodes/{name}/drain")
     async def drain(request: Request, name: str) -> JSONResponse:
@@ -62,7 +67,29 @@ def add_nodes(router: APIRouter, context: Context) -> None:
         await house.store.nodes.set_drained(name, why)
         await house.look_at_nodes()
         house.bells.place.set()
-        return JSONResponse(next(node for node in await node_shapes(request) if node["name"] == name))
+        return JSONResponse(next(node for node in node_shapes(request) if node["name"] == name))
+
+
+def our_nodes(house: House, shown: Callable[[str], bool]) -> list[dict[str, Any]]:
+    """Those that sessions run on, with what was read of them where something was."""
+    cluster, holders = house.cluster(), holders_by_gpu(house.book.holding())
+    rooms = cluster.rooms()
+    shapes = []
+    for node in cluster.nodes:
+        seen = house.watch.host(node.name)
+        sample = None if seen is None or seen.silent else seen.sample
+        read_there = {} if sample is None else {gpu["uuid"]: gpu for gpu in seen_gpus(sample, holders, shown)}
+        gpus = [gpu_with(gpu_shape(room, holders.get(room.gpu.uuid, []), shown), read_there) for room in rooms[node.name].gpus]
+        shapes.append({**node_shape(node, rooms[node.name], gpus), **seen_shape(seen)})
+    return shapes
+
+
+def gpu_with(gpu: dict[str, Any], read_there: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What was decided about a GPU stands; what was read of it is added."""
+    found = read_there.get(gpu["uuid"])
+    if found is None:
+        return {"label": str(gpu["index"]), "product": None, "now": UNSEEN, "processes": [], **NOTHING_READ, **gpu}
+    return {**found, **gpu, "instances": found["instances"] or gpu["instances"]}
 
 
 def add_queue_and_events(router: APIRouter, house: House) -> None:

@@ -7,12 +7,20 @@ from gpufairy.control.apps import Apps
 from gpufairy.control.house import House
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.loop import Loop
-from gpufairy.core.reading import GpuReading
+from gpufairy.core.node_sample import NodeSample
 from gpufairy.wire.submit import SubmitBody
 
 
-async def no_readings() -> dict[str, GpuReading]:
-    return {}
+async def keep_nothing(_sample: NodeSample) -> None:
+    """Where there is no history: in tests of other things."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """What agents are told: how a lab names the containers that people start by hand."""
+
+    name_rules: tuple[str, ...] = ()
+    user_labels: tuple[str, ...] = ()
 
 
 class Reachable(Protocol):
@@ -30,7 +38,9 @@ class Context:
     loops: Sequence[Loop] = ()
     presets: Mapping[str, SubmitBody] = field(default_factory=dict)
     default_session: SubmitBody = field(default_factory=SubmitBody)  # what is started for whoever comes by SSH and has none
-    gpu_readings: Callable[[], Awaitable[dict[str, GpuReading]]] = no_readings  # by GPU UUID
     machine: str | None = None  # which one this is, so that clients on it know that they share its folders
     ssh: Reachable | None = None  # None: there is no SSH gateway
     apps: Apps | None = None  # None likewise: it serves them
+    keep_sample: Callable[[NodeSample], Awaitable[None]] = keep_nothing
+    watching: Watching = Watching()
+    node_metrics: Callable[[], bytes] = bytes  # what this host's own exporter would say

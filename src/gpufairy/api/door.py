@@ -57,7 +57,7 @@ def guard(registry: Registry, url: str) -> Callable[[HTTPConnection], Awaitable[
 
     async def check(request: HTTPConnection) -> None:
         who = row_of(request)
-        if who is Who.ANYONE or (who is Who.LOCAL and is_local(request)):
+        if who in (Who.ANYONE, Who.AGENT) or (who is Who.LOCAL and is_local(request)):
             return
         if who is Who.PAGE and method_of(request) == WEBSOCKET:
             check_own_page(request, url)
@@ -124,7 +124,7 @@ def allows(who: Who, caller: Caller) -> bool:
             return caller.scope == PAGE_SCOPE
         case Who.LOCAL:
             return caller.scope == "metrics" or caller.is_admin
-        case Who.ANYONE:
+        case Who.ANYONE | Who.AGENT:
             return True
 
 
@@ -161,10 +161,16 @@ def caller_of(request: HTTPConnection) -> Caller:
 
 
 async def json_body(request: Request) -> Any:
+    body = await whole_body(request)
     try:
-        return json.loads(await request.body() or b"{}", parse_constant=no_such_number)
+        return json.loads(body or b"{}", parse_constant=no_such_number)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"the body is no JSON: {str(error)[:200]}", 'Send an object such as {"gpus": "0.5"}.') from None
+
+
+async def whole_body(request: Request) -> bytes:
+    try:
+        return await request.body()
     except ClientDisconnect:
         raise BadInput("the connection ended in the middle of the body", "Send it again, whole and within a minute.") from None
 

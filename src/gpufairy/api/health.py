@@ -25,7 +25,7 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("/metrics")
     async def metrics() -> PlainTextResponse:
-        """Live sessions by phase and loops that fail, for Prometheus."""
+        """For Prometheus: what this host's exporter would say, live sessions by phase, hosts that report, loops that fail."""
         counts: dict[Phase, int] = dict.fromkeys(Phase, 0)
         for session in house.book:
             counts[session.phase] += 1
@@ -33,6 +33,9 @@ def routes(context: Context) -> APIRouter:
         lines += [f'fairy_sessions{{phase="{phase}"}} {count}' for phase, count in counts.items() if phase is not Phase.ENDED]
         lines += ["# HELP fairy_loop_failing 1 while a control loop fails.", "# TYPE fairy_loop_failing gauge"]
         lines += [f'fairy_loop_failing{{loop="{loop.name}"}} {int(loop.failing is not None)}' for loop in context.loops]
-        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+        lines += ["# HELP fairy_node_up 1 while the host reports, 0 while it is silent.", "# TYPE fairy_node_up gauge"]
+        lines += [f'fairy_node_up{{node="{seen.node}"}} {int(not seen.silent)}' for seen in house.watch.hosts()]
+        own = ("\n".join(lines) + "\n").encode()
+        return PlainTextResponse(context.node_metrics() + own, media_type="text/plain; version=0.0.4")
 
     return router

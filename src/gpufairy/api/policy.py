@@ -10,6 +10,7 @@ class Who(StrEnum):
     ADMIN = "admin"
     GATEWAY = "gateway"  # the SSH gateway's own token, which opens nothing else
     BROWSER = "browser"  # as SIGNED_IN; or by the cookie of a browser, if it says that a page of ours asks
+    AGENT = "agent"  # an agent's own signature, checked by the route: it is over the whole body
     PAGE = "page"  # signed in by the cookie of a browser, which opens nothing else; others are shown how to sign in
 
 
@@ -70,6 +71,14 @@ POLICY: dict[tuple[str, str], Who] = {
     ("GET", f"{API}/keys"): Who.PERSON,
     ("POST", f"{API}/keys"): Who.PERSON,
     ("DELETE", f"{API}/keys/{{fingerprint:path}}"): Who.PERSON,
+    ("GET", f"{API}/readings"): Who.SIGNED_IN,
+    ("GET", f"{API}/sessions/{{name}}/readings"): Who.SIGNED_IN,
+    ("GET", f"{API}/usage"): Who.SIGNED_IN,
+    ("POST", f"{API}/agents/hello"): Who.ANYONE,  # it grants nothing: an admin accepts the key
+    ("POST", f"{API}/agents/{{name}}/reports"): Who.AGENT,
+    ("GET", f"{API}/agents"): Who.ADMIN,
+    ("POST", f"{API}/agents/{{name}}/accept"): Who.ADMIN,
+    ("DELETE", f"{API}/agents/{{name}}"): Who.ADMIN,
     ("GET", f"{API}/gateway/roster"): Who.GATEWAY,
     ("POST", f"{API}/gateway/doors"): Who.GATEWAY,
     ("GET", f"{API}/gateway/apps"): Who.GATEWAY,

@@ -10,7 +10,6 @@ from gpufairy.core.image import ImageRules, MadeImage, image_name
 from gpufairy.core.lifecycle import Phase, state_word
 from gpufairy.core.node import Gpu, Node
 from gpufairy.core.people import Key, Token, User
-from gpufairy.core.reading import GpuReading
 from gpufairy.core.room import GpuRoom, Room
 from gpufairy.core.session import GpuSeat, Request, Seat, Session
 from gpufairy.core.share import PARTS
@@ -101,16 +100,13 @@ def wait_shape(session: Session, wait: Wait, waiting: int) -> dict[str, Any]:
     }
 
 
-def node_shape(
-    node: Node, room: Room, holders: dict[str, list[Holder]], readings: dict[str, GpuReading], names_shown: Callable[[str], bool]
-) -> dict[str, Any]:
-    """`names_shown`: of which owners the caller may know the sessions' names."""
-    gpus = [gpu_shape(gpu, holders.get(gpu.gpu.uuid, []), readings.get(gpu.gpu.uuid), names_shown) for gpu in room.gpus]
+def node_shape(node: Node, room: Room, gpus: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": node.name,
         "state": node.state,
         "why": node.state_why,
         "pool": node.pool,
+        "runs_sessions": True,
         "cpus": number(node.cpus_milli / 1000),
         "memory_bytes": node.memory_bytes,
         "free": {
@@ -122,9 +118,8 @@ def node_shape(
     }
 
 
-def gpu_shape(
-    room: GpuRoom, holders: list[Holder], reading: GpuReading | None, names_shown: Callable[[str], bool]
-) -> dict[str, Any]:
+def gpu_shape(room: GpuRoom, holders: list[Holder], names_shown: Callable[[str], bool]) -> dict[str, Any]:
+    """`names_shown`: of which owners the caller may know the sessions' names."""
     gpu: Gpu = room.gpu
     enforced = gpu.shares_enforced
     return {
@@ -139,8 +134,6 @@ def gpu_shape(
         "free_share": number(room.free_parts / PARTS),
         "free_memory_bytes": gpu.memory_bytes * room.free_parts // PARTS,
         "holders": [holder_shape(holder, names_shown(holder.owner)) for holder in holders],
-        "utilisation": None if reading is None else reading.utilisation,
-        "memory_used_bytes": None if reading is None else reading.memory_used_bytes,
         "enforced": list(enforced),
         "accounted": [] if enforced else ["memory", "sm"],
     }

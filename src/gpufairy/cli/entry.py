@@ -11,8 +11,9 @@ from typer.main import get_command
 
 from gpufairy import __version__
 from gpufairy.cli.exits import exit_code_of, say_error, say_unexpected
-from gpufairy.cli.options import HELP_BY, Where, example_text
+from gpufairy.cli.options import HELP_BY, example_text
 from gpufairy.cli.table import LazyGroup
+from gpufairy.client.where import Where
 from gpufairy.core.errors import FairyError
 
 EXAMPLE = """fairy run --gpus 0.5 -- python train.py

@@ -1,4 +1,4 @@
-"""`fairy node`: the machines, and taking one out of use."""
+"""`fairy node`: the machines, taking one out of use, and letting agents of others report."""
 from typing import Annotated
 
 import typer
@@ -9,6 +9,7 @@ from gpufairy.cli.tables import print_table, with_simulated
 from gpufairy.cli.words import print_json, safe, share_words
 from gpufairy.client.protocol import Record
 from gpufairy.core.amounts import show_size
+from gpufairy.core.errors import BadInput
 
 app = group("Nodes: the machines that sessions run on.", "fairy node drain gpu01 --why 'new driver on Friday'")
 
@@ -32,14 +33,15 @@ def _row(node: Record) -> list[str | Text]:
     free, gpus = node.get("free") or {}, node.get("gpus") or []
     kinds = ", ".join(dict.fromkeys(safe(gpu.get("kind")) for gpu in gpus))
     memory = free.get("memory_bytes")
+    cpus = f"{safe(free.get('cpus'))} of {safe(node.get('cpus'))}" if free else safe(node.get("cpus"))
     return [
         safe(node["name"]),
         safe(node.get("state")),
-        share_words(free.get("gpus")),
+        share_words(free.get("gpus")) if free else str(sum((gpu.get("now") or {}).get("free") is True for gpu in gpus)),
         with_simulated(f"{len(gpus)} {kinds}".strip(), any(gpu.get("simulated") for gpu in gpus)),
-        f"{safe(free.get('cpus'))} of {safe(node.get('cpus'))}",
+        cpus,
         "" if memory is None else show_size(int(memory)),
-        safe(node.get("why")),
+        "; ".join([safe(node.get("why")), *map(safe, node.get("trouble") or [])]).strip("; "),
     ]
 
 
@@ -61,3 +63,48 @@ def resume(ctx: typer.Context, node: Node) -> None:
     with connect(ctx) as fairy:
         fairy.resume(node)
     print(f"{safe(node)} takes sessions again")
+
+
+@app.command(epilog=example_text("fairy node waiting"))
+def waiting(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """List agents that ask to report, with the fingerprints of their keys."""
+    with connect(ctx) as fairy:
+        asking = [agent for agent in fairy.agents() if agent["state"] == "waiting"]
+    if as_json:
+        print_json({"items": asking})
+    elif not asking:
+        print("No agent asks to be let in. Start one on a host with `fairy agent --server URL`.")
+    else:
+        print_table(["NODE", "FROM", "ASKED AT", "KEY", ""], [_asker(agent) for agent in asking])
+
+
+def _asker(agent: Record) -> list[str | Text]:
+    new = "has another key than the one accepted before" if agent.get("replaces") else ""
+    return [safe(agent["name"]), safe(agent.get("address")), safe(agent.get("asked_at")), safe(agent["fingerprint"]), new]
+
+
+@app.command(epilog=example_text("fairy node accept gpu07"))
+def accept(
+    ctx: typer.Context,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE…", help="Names of hosts whose agents ask.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that ask now.")] = False,
+    key: Annotated[str | None, typer.Option("--key", metavar="SHA256:…", help="Only if its key is this one.")] = None,
+) -> None:
+    """Let agents of other hosts report here. Compare the key with what the agent printed."""
+    if bool(nodes) == every or (key is not None and (every or len(nodes or ()) != 1)):
+        raise BadInput("accept: name the hosts, or say --all; --key goes with one host", "See `fairy node waiting`.")
+    with connect(ctx) as fairy:
+        names = [agent["name"] for agent in fairy.agents() if agent["state"] == "waiting"] if every else nodes or []
+        for name in names:
+            agent = fairy.accept_agent(name, key)
+            print(f"{safe(name)} may report (key {safe(agent['fingerprint'])})")
+        if not names:
+            print("No agent asks to be let in.")
+
+
+@app.command(epilog=example_text("fairy node forget gpu07"))
+def forget(ctx: typer.Context, node: Node) -> None:
+    """Take no more reports of a host. What it told stays in the history."""
+    with connect(ctx) as fairy:
+        fairy.remove_agent(node)
+    print(f"{safe(node)} may not report any more")

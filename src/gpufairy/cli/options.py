@@ -1,9 +1,7 @@
 """What commands share: how they are declared, how they reach the server, and the options that several of them have."""
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,18 +9,11 @@ import typer
 from gpufairy.client import Fairy
 from gpufairy.client.calls import PAGE
 from gpufairy.client.connection import find
+from gpufairy.client.where import Where, connect_to
 from gpufairy.core.errors import FairyError
 
 HELP_BY = {"help_option_names": ["-h", "--help"]}
 COMPLETION_LIMIT_S = 1.0  # whoever pressed TAB does not wait longer
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """What was said before the command: `fairy --server URL --token-file FILE ps`."""
-
-    server: str | None = None
-    token_file: Path | None = None
 
 
 def one_command(function: Callable[..., None], example: str, *, takes_a_command: bool = False) -> typer.Typer:
@@ -45,9 +36,7 @@ def example_text(example: str) -> str:
 
 
 def connect(ctx: typer.Context) -> Fairy:
-    where = where_of(ctx)
-    found = find(where.server, where.token_file, os.environ)
-    return Fairy(found.url, found.token)
+    return connect_to(ctx.obj)
 
 
 def where_of(ctx: typer.Context) -> Where:
@@ -66,7 +55,7 @@ def session_names(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
-ENDED_TOO = ("show", "logs", "results", "why")
+ENDED_TOO = ("show", "logs", "results", "why", "usage")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a session; or USER+NAME.", autocompletion=session_names)]

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from gpufairy.cli.exits import say
-from gpufairy.cli.options import AsJson, Where, connect, one_command
+from gpufairy.cli.options import AsJson, connect, one_command
 from gpufairy.cli.words import print_json, safe
 from gpufairy.client import Fairy
 from gpufairy.client.connection import Connection, read_token, save
 from gpufairy.client.protocol import checked_token, is_loopback
+from gpufairy.client.where import Where
 
 
 def _login(ctx: typer.Context, url: Annotated[str, typer.Argument(metavar="URL", help="The server, like http://gpu01:8420.")]) -> None:

@@ -33,6 +33,9 @@ COMMANDS = {
     "commit": Row("gpufairy.cli.alter:commit", "Make an image of a session"),
     "image": Row("gpufairy.cli.images:app", "Images: list, show, pull, approve, refuse, remove"),
     "stop": Row("gpufairy.cli.sessions:stop", "Stop sessions"),
+    "smi": Row("gpufairy.cli.smi:smi", "Show every GPU of every host, and who is on it"),
+    "top": Row("gpufairy.tui.top:top", "The same, live"),
+    "usage": Row("gpufairy.cli.usage:usage", "Show what was held and what was used"),
     "free": Row("gpufairy.cli.cluster:free", "Show what is free now, and who holds the rest"),
     "queue": Row("gpufairy.cli.cluster:queue", "Show who waits, in turn"),
     "whoami": Row("gpufairy.cli.signin:whoami", "Say who you are here, and where that is"),
@@ -41,10 +44,12 @@ COMMANDS = {
     "key": Row("gpufairy.cli.keys:app", "SSH keys: add, list, remove"),
     "token": Row("gpufairy.cli.tokens:app", "Tokens for scripts: create, list, revoke"),
     "user": Row("gpufairy.cli.users:app", "Users: add, list, show, role, disable, enable", ADMIN),
-    "node": Row("gpufairy.cli.nodes:app", "Nodes: list, drain, resume", ADMIN),
+    "node": Row("gpufairy.cli.nodes:app", "Hosts: list, drain, resume; waiting, accept, forget agents", ADMIN),
     "events": Row("gpufairy.cli.events:events", "Show what happened, and with -f what happens"),
     "up": Row("gpufairy.main.up:up", "Start the server here", MACHINE),
     "env": Row("gpufairy.main.envs:app", "Install JupyterLab or MLflow once, for all sessions", MACHINE),
+    "agent": Row("gpufairy.main.agent:agent", "Watch this host and report to a server", MACHINE),
+    "exporter": Row("gpufairy.main.exporter:exporter", "Serve this host's readings to Prometheus", MACHINE),
     "down": Row("gpufairy.cli.machines:down", "Stop the server here; sessions run on", MACHINE),
 }
 

@@ -139,6 +139,26 @@ class AsyncFairy:
     async def free(self) -> list[Record]:
         return free_of(await self.nodes())
 
+    async def agents(self) -> Any:
+        return (await self._ask(calls.agents()))["items"]
+
+    async def accept_agent(self, node: str, fingerprint: str | None = None) -> Any:
+        return await self._ask(calls.accept_agent(node, fingerprint))
+
+    async def remove_agent(self, node: str) -> None:
+        await self._ask(calls.remove_agent(node))
+
+    async def readings(self, kind: str, name: str, since: str | None = None, until: str | None = None, step: str | None = None) -> Any:
+        """How hard a "gpu", "node", "user" or "session" worked, over time: columns beside "times", None where not known."""
+        return await self._ask(calls.readings(kind, name, since, until, step))
+
+    async def session_readings(self, name: str, since: str | None = None, until: str | None = None, step: str | None = None) -> Any:
+        return await self._ask(calls.session_readings(name, since, until, step))
+
+    async def usage(self, since: str | None = None, by: str | None = None) -> Any:
+        """GPU-hours by "user", "session", "gpu" or "node"."""
+        return await self._ask(calls.usage(since, by))
+
     async def drain(self, node: str, why: str = "") -> Any:
         return await self._ask(calls.drain(node, why))
 

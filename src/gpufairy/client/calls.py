@@ -97,6 +97,30 @@ def gpus() -> Call:
     return Call("GET", path_of("gpus"))
 
 
+def agents() -> Call:
+    return Call("GET", path_of("agents"))
+
+
+def accept_agent(node: str, fingerprint: str | None) -> Call:
+    return Call("POST", path_of("agents", node, "accept"), {} if fingerprint is None else {"fingerprint": fingerprint})
+
+
+def remove_agent(node: str) -> Call:
+    return Call("DELETE", path_of("agents", node))
+
+
+def readings(kind: str, name: str, since: str | None, until: str | None, step: str | None) -> Call:
+    return Call("GET", path_of("readings", kind=kind, name=name, since=since, until=until, step=step))
+
+
+def session_readings(name: str, since: str | None, until: str | None, step: str | None) -> Call:
+    return Call("GET", path_of("sessions", name, "readings", since=since, until=until, step=step))
+
+
+def usage(since: str | None, by: str | None) -> Call:
+    return Call("GET", path_of("usage", since=since, by=by))
+
+
 def drain(node: str, why: str) -> Call:
     return Call("POST", path_of("nodes", node, "drain"), {"why": why})
 

@@ -27,10 +27,13 @@ class Call:
     body: Record | None = None
     key: str | None = None  # Idempotency-Key: the server does it once, however often it is sent
     limit_s: float = ANSWER_LIMIT_S
+    raw: bytes | None = None  # a body that was signed as it is
+    extra: tuple[tuple[str, str], ...] = ()  # headers
+    harmless: bool = False  # to send twice: the server knows a second one for what it is
 
     @property
     def repeatable(self) -> bool:
-        return self.key is not None or self.method in ("GET", "DELETE")
+        return self.harmless or self.key is not None or self.method in ("GET", "DELETE")
 
     def headers(self, token: str | None) -> dict[str, str]:
         headers = {"Accept": "application/json, */*;q=0.5", "User-Agent": "gpufairy"}
@@ -38,12 +41,12 @@ class Call:
             headers["Authorization"] = f"Bearer {token}"
         if self.key is not None:
             headers["Idempotency-Key"] = self.key
-        if self.body is not None:
+        if self.body is not None or self.raw is not None:
             headers["Content-Type"] = "application/json"
-        return headers
+        return {**headers, **dict(self.extra)}
 
     def payload(self) -> bytes | None:
-        return None if self.body is None else json.dumps(self.body).encode()
+        return self.raw if self.body is None else json.dumps(self.body).encode()
 
 
 def path_of(*parts: str, **query: object) -> str:

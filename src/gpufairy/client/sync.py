@@ -135,6 +135,26 @@ class Fairy:
     def free(self) -> list[Record]:
         return free_of(self.nodes())
 
+    def agents(self) -> Any:
+        return self._transport.ask(calls.agents())["items"]
+
+    def accept_agent(self, node: str, fingerprint: str | None = None) -> Any:
+        return self._transport.ask(calls.accept_agent(node, fingerprint))
+
+    def remove_agent(self, node: str) -> None:
+        self._transport.ask(calls.remove_agent(node))
+
+    def readings(self, kind: str, name: str, since: str | None = None, until: str | None = None, step: str | None = None) -> Any:
+        """How hard a "gpu", "node", "user" or "session" worked, over time: columns beside "times", None where not known."""
+        return self._transport.ask(calls.readings(kind, name, since, until, step))
+
+    def session_readings(self, name: str, since: str | None = None, until: str | None = None, step: str | None = None) -> Any:
+        return self._transport.ask(calls.session_readings(name, since, until, step))
+
+    def usage(self, since: str | None = None, by: str | None = None) -> Any:
+        """GPU-hours by "user", "session", "gpu" or "node"."""
+        return self._transport.ask(calls.usage(since, by))
+
     def drain(self, node: str, why: str = "") -> Any:
         return self._transport.ask(calls.drain(node, why))
 

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from gpufairy.control.agents import Agents
 from gpufairy.control.bell import Bells
 from gpufairy.control.book import Book
 from gpufairy.control.clock import Clock
@@ -10,6 +11,7 @@ from gpufairy.control.deeds import Deeds
 from gpufairy.control.gallery import OPEN_RULES, Gallery
 from gpufairy.control.keyring import Keyring
 from gpufairy.control.registry import Registry
+from gpufairy.control.watch import Watch
 from gpufairy.core.cluster import Cluster, Policy
 from gpufairy.core.explain import Outlook, outlook
 from gpufairy.core.image import ImageRules
@@ -41,6 +43,8 @@ class House:
         self.keyring = Keyring(store.people)
         self.gallery = Gallery(store.images, engine.shelf, clock, images)
         self.registry.on_change = self.keyring.on_change = self.bells.people_changed
+        self.agents = Agents(store.agents, clock, lambda: {node.name for node in self.nodes})
+        self.watch = Watch(clock, lambda: [agent.name for agent in self.agents.accepted()])
         self.nodes: tuple[Node, ...] = ()
         self._found: list[Node] = []  # as the engine last told; kept while it is silent
         self.silent_since: datetime | None = None  # the engine's last failure to answer; None: it answers
@@ -53,6 +57,7 @@ class House:
         await self.registry.load()
         await self.keyring.load()
         await self.gallery.load()
+        await self.agents.load()
         self._usage = await self.store.sessions.usage()
         for ended in reversed(await self.store.sessions.page(owner=None, states=[Phase.ENDED], name=None, limit=NAMES_READ, after=None)):
             self.book.remember_name(ended)

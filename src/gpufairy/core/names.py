@@ -8,6 +8,7 @@ from gpufairy.core.errors import BadInput
 
 SESSION_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 USER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
+NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?")
 # Beginnings of variables that sessions may not set. What we tell sessions, and what grants GPUs; LD_PRELOAD and its kin would run inside
 # our own first process of a session, and the last two are read by a /bin/sh that is bash: `noexec` would run nothing at all.
 RESERVED_ENV = ("FAIRY_", "CUDA_VISIBLE_DEVICES", "CUDA_MPS_", "NVIDIA_", "LD_", "SHELLOPTS", "BASHOPTS")
@@ -25,6 +26,14 @@ def session_name(text: str, what: str = "name") -> str:
 def user_name(text: str, what: str = "user") -> str:
     if not USER_NAME.fullmatch(text):
         raise BadInput(f"{what}: {shown(text)} is no user name", "Use up to 31 of a-z, 0-9, _ and -, beginning with a letter.")
+    return text
+
+
+def node_name(text: str, what: str = "node") -> str:
+    if not NODE_NAME.fullmatch(text) or ".." in text:
+        raise BadInput(
+            f"{what}: {shown(text)} is no name of a host", "Use up to 63 of a-z, 0-9, . and -, first and last a letter or figure."
+        )
     return text
 
 

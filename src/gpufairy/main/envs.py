@@ -14,7 +14,7 @@ from gpufairy.cli.options import AsJson, example_text, group
 from gpufairy.core.errors import BadInput, EngineRefused
 from gpufairy.core.names import nearest
 from gpufairy.main.containers import shared_folder
-from gpufairy.main.machine import data_folder
+from gpufairy.main.folders import data_folder
 from gpufairy.wire.config import load_config
 
 app = group("Apps for all sessions: installed once, used by any image.", "fairy env add jupyter")

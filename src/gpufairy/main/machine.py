@@ -1,9 +1,6 @@
 """What this machine is: its engine, its node and its GPUs, from the options, the settings, and what is found."""
 import os
-import re
-import socket
 from dataclasses import replace
-from pathlib import Path
 
 from gpufairy.core.errors import BadInput
 from gpufairy.core.node import Gpu, Node
@@ -11,6 +8,7 @@ from gpufairy.devices.host import cpus_milli, memory_bytes
 from gpufairy.devices.nvidia import Nvidia, found_nvidia
 from gpufairy.devices.simulated import parse_simulate
 from gpufairy.main.containers import found_socket, say
+from gpufairy.main.folders import host_name
 from gpufairy.wire.config import Config
 
 NEWCOMERS_GPUS = "2xA100-40GB"  # so that somebody without a GPU sees it work
@@ -54,15 +52,3 @@ def the_gpus(simulate: str | None, engine: str) -> tuple[tuple[Gpu, ...], Nvidia
     if nvidia.gpus or nvidia.trouble or engine != "process":
         return nvidia.gpus, nvidia
     return parse_simulate(NEWCOMERS_GPUS), nvidia
-
-
-def host_name() -> str:
-    """The first part of the host's name, made fit for a label."""
-    return re.sub(r"[^a-z0-9-]", "-", socket.gethostname().split(".")[0].lower()).strip("-")[:60] or "localhost"
-
-
-def data_folder(wanted: Path | None, env: dict[str, str]) -> Path:
-    if wanted is not None:
-        return wanted.resolve()
-    base = env.get("XDG_DATA_HOME") or ""
-    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "gpufairy"

@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from gpufairy.api.app import make_app
-from gpufairy.api.context import Context
+from gpufairy.api.context import Context, Watching
 from gpufairy.api.problems import status_and_title
 from gpufairy.client.machine import this_machine
 from gpufairy.control.admit import admit
@@ -26,7 +26,6 @@ from gpufairy.control.expire import expire, forget
 from gpufairy.control.house import House
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.loop import Loop
-from gpufairy.control.measure import Meter
 from gpufairy.control.passes import make_pass
 from gpufairy.control.place import place_waiting
 from gpufairy.core.node import Node
@@ -36,8 +35,9 @@ from gpufairy.engines.contract import Credentials
 from gpufairy.engines.docker import DockerEngine
 from gpufairy.engines.open_files import raise_open_files
 from gpufairy.engines.process import ProcessEngine
-from gpufairy.main.containers import api_listener, docker_engine, places, uids_on_folders
+from gpufairy.main.containers import api_listener, docker_engine, places, server_id, uids_on_folders
 from gpufairy.main.http import GuardedHttp, QuietWebSocket
+from gpufairy.main.own_host import OwnHost
 from gpufairy.main.ssh import Gateway, start_gateway
 from gpufairy.store.store import Store
 from gpufairy.web import routes as pages
@@ -94,13 +94,22 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         await house.registry.ensure_admin(setup.admin)
         # And before anything is placed: what runs holds its GPUs, even if the store does not know of it yet.
         await converge(house)
-        readings = Meter(house, engine.pids_of_all).readings
-        ssh = await gateway
+        here = own_host(setup, house, engine)
+        await here.start()
+        undo.push_async_callback(here.close)
+        ssh, watch = await gateway, setup.config.watch
         yield Context(
-            house, SignInLinks(house.clock), setup.url, make_loops(house), setup.config.presets, setup.config.default_session(), readings,
-            this_machine() if setup.engine == "process" else None, ssh,
+            house, SignInLinks(house.clock), setup.url, make_loops(house, here, setup.config.sample_every_s), setup.config.presets,
+            setup.config.default_session(), this_machine() if setup.engine == "process" else None, ssh,
             None if ssh is None else Apps(house, apps_settings(setup), setup.data / "apps.json"),
+            here.keep, Watching(tuple(watch.name_rules), tuple(watch.user_labels)), here.metrics,
         )  # fmt: skip
+
+
+def own_host(setup: Setup, house: House, engine: ProcessEngine | DockerEngine) -> OwnHost:
+    ours = server_id(setup.data) if setup.engine == "docker" else None
+    watch, socket = setup.config.watch, setup.config.docker.socket
+    return OwnHost(house, engine, setup.node, watch=watch, every_s=setup.config.sample_every_s, server_id=ours, socket=socket)
 
 
 def apps_settings(setup: Setup) -> AppsSettings:
@@ -133,7 +142,7 @@ def credentials(secret: bytes, url: str, session: Session) -> Credentials:
     return Credentials(url, make_pass(secret, session))
 
 
-def make_loops(house: House) -> list[Loop]:
+def make_loops(house: House, here: OwnHost, sample_every_s: float) -> list[Loop]:
     """The pauses let a burst gather, so that many changes share one write; the long waits are only for what rings no bell."""
     bells = house.bells
     return [
@@ -142,6 +151,8 @@ def make_loops(house: House) -> list[Loop]:
         Loop("converge", partial(converge, house), bells.converge, every_s=1, pause_s=0.005),
         Loop("expire", partial(expire, house), bells.expire, every_s=0.5),
         Loop("forget", partial(forget, house), asyncio.Event(), every_s=3600),
+        Loop("measure", here.look, asyncio.Event(), every_s=sample_every_s),
+        Loop("roll up", here.roll_up, asyncio.Event(), every_s=10),
     ]
 
 
@@ -182,7 +193,7 @@ def with_pages(app: FastAPI, setup: Setup, context: Context) -> FastAPI:
     """The app's own guard stands before these routes too."""
     ssh_port = None if context.ssh is None else context.ssh.port
     page_context = PageContext(
-        context.house, context.links, setup.url, setup.fairy_command, context.gpu_readings, status_and_title, ssh_port,
+        context.house, context.links, setup.url, setup.fairy_command, status_and_title, ssh_port,
         context.apps,
     )  # fmt: skip
     app.include_router(pages.routes(page_context))

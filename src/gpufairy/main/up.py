@@ -19,7 +19,8 @@ from gpufairy.client import connection, local_server
 from gpufairy.control.house import House
 from gpufairy.core.errors import BadInput, Conflict, NotSignedIn
 from gpufairy.main.banner import banner, say
-from gpufairy.main.machine import chosen_engine, data_folder, this_node
+from gpufairy.main.folders import data_folder
+from gpufairy.main.machine import chosen_engine, this_node
 from gpufairy.main.ports import listen
 from gpufairy.main.serve import Setup, serve
 from gpufairy.wire.config import load_config

@@ -10,9 +10,11 @@ from sqlalchemy import select
 
 from gpufairy.core.errors import NotLeader, StoreUnavailable
 from gpufairy.store import tables
+from gpufairy.store.agents import Agents
 from gpufairy.store.database import Database, open_database
 from gpufairy.store.events import Events
 from gpufairy.store.faults import core_errors
+from gpufairy.store.history import History
 from gpufairy.store.images import Images
 from gpufairy.store.leader import FileLock, Lease, LeaseTimes, take_lease
 from gpufairy.store.meta import Meta
@@ -46,6 +48,8 @@ class Store:
     nodes: Nodes
     meta: Meta
     images: Images
+    history: History
+    agents: Agents
 
     def __init__(self, held: Held, half_life: timedelta, last_number: int) -> None:
         self._held = held
@@ -57,6 +61,8 @@ class Store:
         self.nodes = Nodes(writer, reader)
         self.meta = Meta(writer, reader)
         self.images = Images(writer, reader)
+        self.history = History(writer, reader)
+        self.agents = Agents(writer, reader)
 
     @classmethod
     async def open(

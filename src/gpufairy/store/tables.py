@@ -2,7 +2,7 @@
 
 Times are whole microseconds since 1970 in UTC: exact, comparable and the same in both databases.
 """
-from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
 metadata = MetaData()
 
@@ -86,6 +86,7 @@ holds = Table(
 )
 Index("holds_owner", holds.c.owner, holds.c.until)
 Index("holds_session", holds.c.session_id)
+Index("holds_until", holds.c.until)
 
 usage = Table(
     "usage",
@@ -168,6 +169,60 @@ keys = Table(
     Column("added_at", BigInteger, nullable=False),
 )
 Index("keys_user", keys.c.user)
+
+# Hosts whose agents may report. Those that ask and were not accepted yet are kept in memory: they ask again.
+agents = Table(
+    "agents",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("accepted_at", BigInteger, nullable=False),
+    Column("accepted_by", Text, nullable=False),
+)
+
+# The history of readings: see history.py. Reports as they came, until they are folded into blocks and a while after.
+reading_subjects = Table(
+    "reading_subjects",
+    metadata,
+    Column("number", RowNumber, primary_key=True, autoincrement=True),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("node", Text, nullable=False),
+)
+Index("reading_subjects_name", reading_subjects.c.kind, reading_subjects.c.name, reading_subjects.c.node, unique=True)
+
+reading_reports = Table(
+    "reading_reports",
+    metadata,
+    Column("number", RowNumber, primary_key=True, autoincrement=True),
+    Column("node", BigInteger, nullable=False),  # the number of its subject
+    Column("at", BigInteger, nullable=False),
+    Column("arrived_at", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_autoincrement=True,  # a number never comes again, so what is folded is told by the last one that was
+)
+Index("reading_reports_node_at", reading_reports.c.node, reading_reports.c.at, unique=True)
+Index("reading_reports_node", reading_reports.c.node, reading_reports.c.number)
+Index("reading_reports_arrived", reading_reports.c.arrived_at)
+
+reading_folds = Table(
+    "reading_folds",
+    metadata,
+    Column("node", BigInteger, primary_key=True, autoincrement=False),
+    Column("report", BigInteger, nullable=False),  # this one and those before it are in the blocks
+)
+
+reading_blocks = Table(
+    "reading_blocks",
+    metadata,
+    Column("number", RowNumber, primary_key=True, autoincrement=True),
+    Column("subject", BigInteger, nullable=False),
+    Column("step_s", Integer, nullable=False),
+    Column("start", BigInteger, nullable=False),  # seconds since 1970
+    Column("body", LargeBinary, nullable=False),
+)
+Index("reading_blocks_place", reading_blocks.c.subject, reading_blocks.c.step_s, reading_blocks.c.start, unique=True)
+Index("reading_blocks_age", reading_blocks.c.step_s, reading_blocks.c.start)
 
 drained = Table("drained", metadata, Column("node", Text, primary_key=True), Column("why", Text, nullable=False))
 

@@ -1,12 +1,11 @@
 """What the pages are given: made by main, the same for all of them."""
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpufairy.control.apps import Apps
 from gpufairy.control.house import House
 from gpufairy.control.links import SignInLinks
 from gpufairy.core.errors import FairyError
-from gpufairy.core.reading import GpuReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +14,6 @@ class PageContext:
     links: SignInLinks
     url: str  # how people reach the server
     fairy_command: str  # how they call `fairy`
-    gpu_readings: Callable[[], Awaitable[Mapping[str, GpuReading]]]  # by GPU UUID
     status_and_title: Callable[[FairyError], tuple[int, str]]  # the API's, so that a page and the API never disagree
     ssh_port: int | None = None  # None: there is no SSH gateway
     apps: Apps | None = None  # None likewise: it serves them

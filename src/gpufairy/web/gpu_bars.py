@@ -44,6 +44,7 @@ class Host:
     trouble: str  # empty when it is ready
     silent: bool
     bars: tuple[Bar, ...]
+    note: str = ""  # what is no trouble, but should be known
 
 
 def hosts(cluster: Cluster, readings: Mapping[str, GpuReading], user: str) -> list[Host]:

@@ -5,12 +5,14 @@ from datetime import datetime
 
 from gpufairy.control.find import wait_of
 from gpufairy.control.house import House
+from gpufairy.control.watch import Seen
 from gpufairy.core.explain import Wait, why_now
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.reading import GpuReading
 from gpufairy.core.session import Seat, Session
 from gpufairy.core.share import PARTS
 from gpufairy.web.gpu_bars import Host, hosts
+from gpufairy.web.watched_hosts import watched_hosts
 from gpufairy.web.words import Mark, about_words, ago_words, clock_words, counted, gpus_words, mark_of, share_words, start_words, time_words
 
 MOST_ROWS = 50  # live sessions on one page; of more the page says how many
@@ -65,9 +67,14 @@ async def home(house: House, user: str, readings: Mapping[str, GpuReading]) -> H
         waiting=house.book.waiting(),
         rows=tuple(live_row(session, waits.get(session.id), now) for session in shown),
         more=len(mine) - len(shown),
-        hosts=tuple(hosts(cluster, readings, user)),
+        hosts=(*hosts(cluster, readings, user), *watched_hosts(watched(house))),
         ended=tuple(ended_row(session, now) for session in sorted(ended, key=lambda s: s.ended_at or s.since, reverse=True)),
     )
+
+
+def watched(house: House) -> list[Seen]:
+    ours = {node.name for node in house.nodes}
+    return [seen for seen in house.watch.hosts() if seen.node not in ours]
 
 
 def answer(active: Sequence[Session], waiting: int, first_wait: Wait | None, now: datetime) -> str:

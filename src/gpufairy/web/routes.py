@@ -25,7 +25,7 @@ def routes(context: PageContext) -> APIRouter:
     @router.get("/")
     async def first_page(request: Request) -> Response:
         user = caller_of(request).user.name
-        seen = await home(house, user, await context.gpu_readings())
+        seen = await home(house, user, house.watch.readings())
         return show("home.html", user=user, refresh_s=LOOK_AGAIN_S, home=seen, fairy=context.fairy_command)
 
     @router.get("/sessions/{name}")

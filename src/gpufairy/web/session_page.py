@@ -14,8 +14,10 @@ from gpufairy.core.session import GpuSeat, Request, Seat, Session
 from gpufairy.core.share import PARTS
 from gpufairy.core.steps import Event
 from gpufairy.core.workload import WorkloadId
+from gpufairy.web.chart import Chart
 from gpufairy.web.context import PageContext
 from gpufairy.web.home import when
+from gpufairy.web.session_charts import session_charts
 from gpufairy.web.text import as_terminal
 from gpufairy.web.words import Mark, ago_words, clock_words, mark_of, seat_words, share_words, time_words
 
@@ -71,6 +73,7 @@ class SessionPage:
     isolation: str
     history: tuple[Told, ...]
     log: LogTail
+    charts: tuple[Chart, ...]
     ends_soon: str  # how long is left, of one that ends soon
 
 
@@ -94,6 +97,7 @@ async def session_page(house: House, session: Session) -> SessionPage:
         isolation=house.engine.isolation,
         history=tuple(told(event, now) for event in reversed(events)),
         log=log,
+        charts=await session_charts(house, session),
         ends_soon=ends_soon(session, now),
     )
 

@@ -92,6 +92,14 @@ class AppsConfig(Strict):
     ports: str = "8430-8479"  # without one
 
 
+class WatchConfig(Strict):
+    """Hosts that agents report of, and whose processes outside sessions are."""
+
+    name_rules: Annotated[list[str], Field(max_length=50)] = []  # noqa: RUF012 - of containers that people start by hand: ["USER_*"]
+    user_labels: Annotated[list[str], Field(max_length=50)] = ["user", "owner"]  # noqa: RUF012 - labels of theirs that name the user
+    sample_every: str = "1s"  # how often the GPUs of this host are read
+
+
 class Config(Strict):
     server: ServerConfig = ServerConfig()
     ssh: SshConfig = SshConfig()
@@ -102,6 +110,7 @@ class Config(Strict):
     node: NodeConfig = NodeConfig()
     gpus: GpuConfig = GpuConfig()
     policy: PolicyConfig = PolicyConfig()
+    watch: WatchConfig = WatchConfig()
     presets: Annotated[dict[str, SubmitBody], Field(max_length=100)] = {}  # noqa: RUF012 - frozen with the model
 
     def to_policy(self) -> Policy:
@@ -142,6 +151,13 @@ class Config(Strict):
     @property
     def memory_bytes(self) -> int | None:
         return None if self.node.memory is None else parse_size(str(self.node.memory), "node.memory")
+
+    @property
+    def sample_every_s(self) -> float:
+        every_s = parse_duration(self.watch.sample_every, "watch.sample_every").total_seconds()
+        if not 0.2 <= every_s <= 60:
+            raise BadInput(f"watch.sample_every: {self.watch.sample_every} is not between 0.2s and 60s", "1s is usual; 5s costs less.")
+        return every_s
 
     @property
     def fgpu_parts(self) -> int:

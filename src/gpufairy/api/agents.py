@@ -1,0 +1,97 @@
+"""Routes of hosts that are watched: an agent asks to be let in, an admin accepts it, it reports."""
+import base64
+import binascii
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from gpufairy.api.context import Context
+from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, whole_body
+from gpufairy.api.policy import API
+from gpufairy.api.shapes import moment
+from gpufairy.control.agents import Stamp
+from gpufairy.core.agent import Agent, AgentWaiting, fingerprint
+from gpufairy.core.errors import NotSignedIn
+from gpufairy.core.names import node_name
+from gpufairy.wire.read import read
+from gpufairy.wire.report import AcceptBody, HelloBody, read_report
+
+
+def routes(context: Context) -> APIRouter:
+    router = APIRouter(prefix=f"{API}/agents", tags=["agents"])
+    add_for_agents(router, context)
+    add_for_admins(router, context)
+    return router
+
+
+def add_for_agents(router: APIRouter, context: Context) -> None:
+    house = context.house
+
+    @router.post("/hello")
+    async def hello(request: Request) -> dict[str, Any]:
+        """An agent says its name and key; it may report once an admin has accepted the key."""
+        body = read(HelloBody, await json_body(request), "hello")
+        name, key = body.to_name(), body.to_key()
+        epoch = house.agents.hello(name, key, request.client.host if request.client else "")
+        return {"state": "waiting" if epoch is None else "accepted", "epoch": epoch, "fingerprint": fingerprint(key), **rules()}
+
+    @router.post("/{name}/reports")
+    async def reports(request: Request, name: str) -> dict[str, Any]:
+        """What an agent saw of its host, signed. The last sample is of now; those before it could not be sent earlier."""
+        stamp, body = stamp_of(request), await whole_body(request)
+        house.agents.check(node_name(name), stamp, body)
+        report, samples = read_report(body, name, house.clock())
+        house.watch.take(samples[-1], version=report.version)
+        for sample in samples:
+            await context.keep_sample(sample)
+        return {"kept": len(samples), **rules()}
+
+    def rules() -> dict[str, Any]:
+        return {"name_rules": list(context.watching.name_rules), "user_labels": list(context.watching.user_labels)}
+
+
+def add_for_admins(router: APIRouter, context: Context) -> None:
+    agents = context.house.agents
+
+    @router.get("")
+    async def listed() -> dict[str, Any]:
+        """Hosts whose agents may report, and those that ask to."""
+        return {"items": [*map(agent_shape, agents.accepted()), *map(waiting_shape, agents.waiting())], "next": None}
+
+    @router.post("/{name}/accept")
+    async def accept(request: Request, name: str) -> JSONResponse:
+        """Let the agent that asks under this name report; with `fingerprint`, only if its key is that one."""
+        body = read(AcceptBody, await json_body(request), "accept")
+        return JSONResponse(agent_shape(await agents.accept(node_name(name), body.fingerprint, caller_of(request).user.name)))
+
+    @router.delete("/{name}")
+    async def remove(name: str) -> Response:
+        """Take no more reports of this host. What it told stays in the history."""
+        await agents.remove(name)
+        context.house.watch.forget(name)
+        return Response(status_code=204)
+
+
+def stamp_of(request: Request) -> Stamp:
+    epoch, sequence, signature = (request.headers.get(f"fairy-{name}", "")[:200] for name in ("epoch", "sequence", "signature"))
+    if not sequence.isdecimal() or not 0 < int(sequence) <= LARGEST_NUMBER:
+        raise NotSignedIn("a report must be signed by the host's agent, and this one is not", "Send reports with `fairy agent`.")
+    try:
+        return Stamp(epoch, int(sequence), base64.b64decode(signature, validate=True))
+    except (binascii.Error, ValueError):
+        raise NotSignedIn("Fairy-Signature: expected base64", "Send reports with `fairy agent`.") from None
+
+
+def agent_shape(agent: Agent) -> dict[str, Any]:
+    return {
+        "name": agent.name, "state": "accepted", "fingerprint": fingerprint(agent.key),
+        "accepted_at": moment(agent.accepted_at), "accepted_by": agent.accepted_by,
+    }  # fmt: skip
+
+
+def waiting_shape(asker: AgentWaiting) -> dict[str, Any]:
+    return {
+        "name": asker.name, "state": "waiting", "fingerprint": fingerprint(asker.key),
+        "address": asker.address, "asked_at": moment(asker.asked_at), "replaces": asker.replaces,
+    }  # fmt: skip

@@ -1,0 +1,65 @@
+"""Watch: what every host last told of itself, and which have fallen silent. Hosts whose agents report, and the server's own."""
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpufairy.control.clock import Clock, boot_s
+from gpufairy.core.node_sample import NodeSample
+from gpufairy.core.reading import GpuDevice, GpuReading
+
+SILENT_AFTER_S = 17.0  # three reports missed; a dead host is to be noticed in 20 s
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`sample=None`: it has told nothing since the server began."""
+
+    node: str
+    sample: NodeSample | None
+    heard_at: datetime | None
+    silent: bool
+    own: bool  # the server's own host
+    agent_version: str = ""
+
+
+class Watch:
+    def __init__(self, clock: Clock, expected: Callable[[], Iterable[str]], steady_s: Callable[[], float] = boot_s) -> None:
+        """`expected`: the hosts whose agents may report."""
+        self._clock, self._expected, self._steady_s = clock, expected, steady_s
+        self._samples: dict[str, NodeSample] = {}
+        self._heard: dict[str, tuple[float, datetime, str]] = {}
+        self._began_s = steady_s()
+        self.own: set[str] = set()
+
+    def take(self, sample: NodeSample, *, own: bool = False, version: str = "") -> None:
+        """What a host says of now. Its clock may have been set back since, so the last word counts, whatever time it names."""
+        self._heard[sample.node] = (self._steady_s(), self._clock(), version)
+        if own:
+            self.own.add(sample.node)
+        self._samples[sample.node] = sample
+
+    def forget(self, node: str) -> None:
+        self._samples.pop(node, None)
+        self._heard.pop(node, None)
+
+    def hosts(self) -> list[Seen]:
+        return [self._seen(name) for name in sorted({*self._expected(), *self.own})]
+
+    def host(self, name: str) -> Seen | None:
+        return self._seen(name) if name in self.own or name in set(self._expected()) else None
+
+    def readings(self) -> dict[str, GpuReading]:
+        """By UUID of the GPU or MIG instance, of the hosts that are not silent: what was true a minute ago says nothing of now."""
+        return {reading.uuid: reading for sample in self.samples() for reading in sample.readings}
+
+    def devices(self) -> dict[str, tuple[str, GpuDevice]]:
+        """Every GPU and MIG instance that a host has told of, with its host; of silent ones, as they were."""
+        return {device.uuid: (node, device) for node, sample in self._samples.items() for device in sample.devices}
+
+    def samples(self) -> list[NodeSample]:
+        return [seen.sample for seen in self.hosts() if seen.sample is not None and not seen.silent]
+
+    def _seen(self, name: str) -> Seen:
+        heard_s, heard_at, version = self._heard.get(name, (self._began_s, None, ""))
+        silent = self._steady_s() - heard_s > SILENT_AFTER_S
+        return Seen(name, self._samples.get(name), heard_at, silent, name in self.own, version)

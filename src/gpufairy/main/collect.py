@@ -1,0 +1,117 @@
+"""What the exporter and the agent have in common: the parts that look at this host, and the beat they look at."""
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from gpufairy.core.active import LONGEST_GAP_S, WINDOW_S, ActivityWindow
+from gpufairy.core.naming_rule import NamingRules, parse_rules
+from gpufairy.core.node_sample import NodeSample
+from gpufairy.core.reading import GpuSample
+from gpufairy.devices.gpu_source import OnSample
+from gpufairy.devices.nvml_source import NvmlSource
+from gpufairy.devices.simulated import parse_simulate
+from gpufairy.devices.simulated_source import SimulatedSource
+from gpufairy.node.accounts import Accounts
+from gpufairy.node.containers import Containers, EngineSocket, usual_sockets
+from gpufairy.node.exporter import FRESH_S, Page
+from gpufairy.node.host import HostReader
+from gpufairy.node.outlet import Outlet
+from gpufairy.node.processes import Processes
+from gpufairy.node.sampler import Eyes, Sampler
+from gpufairy.node.whose import Whose
+
+Source = NvmlSource | SimulatedSource
+Consumer = Callable[[NodeSample], Awaitable[None]]
+FIRST_SAMPLE_S = 25.0  # a driver that is loaded by being asked takes ten
+
+
+def make_source(simulate: str | None, every_s: float, on_sample: OnSample) -> Source:
+    if simulate is not None:
+        return SimulatedSource(() if simulate in ("0", "none") else parse_simulate(simulate), nobody, every_s)
+    return NvmlSource(every_s, on_sample=on_sample)
+
+
+async def nobody() -> dict[str, Sequence[int]]:
+    """Who holds a simulated GPU is known to the server that hands it out alone."""
+    return {}
+
+
+def make_eyes(rules: NamingRules) -> Eyes:
+    containers, accounts = Containers(engine_sockets(None)), Accounts()
+    return Eyes(Processes(), containers, Whose(containers, rules, accounts=accounts.name), HostReader(accounts=accounts.name))
+
+
+def engine_sockets(named: str | None) -> Callable[[], list[EngineSocket]]:
+    """Where container engines are asked: the one that the settings or DOCKER_HOST name, beside the usual ones."""
+    host = os.environ.get("DOCKER_HOST", "")
+    path = named or (host.removeprefix("unix://") if host.startswith("unix://") else None)
+    first = [] if path is None else [EngineSocket(os.path.realpath(path))]  # /var/run is /run: nobody is asked twice
+    return lambda: list(dict.fromkeys([*first, *usual_sockets()]))
+
+
+def naming_rules(texts: Sequence[str], labels: Sequence[str], what: str = "--names") -> NamingRules:
+    return NamingRules(parse_rules(texts, what), tuple(labels) or NamingRules().labels)
+
+
+def make_sampler(node: str, simulate: str | None, every_s: float, rules: NamingRules) -> tuple[Sampler, Source]:
+    def note_errors(sample: GpuSample) -> None:
+        sampler.note_errors(sample)  # which is made below: it needs the source
+
+    source = make_source(simulate, every_s, note_errors)
+    window = ActivityWindow(max(WINDOW_S, 3 * every_s), longest_gap_s=max(LONGEST_GAP_S, 3 * every_s))
+    sampler = Sampler(node, source, make_eyes(rules), window=window)
+    return sampler, source
+
+
+def page_for(every_s: float) -> Page:
+    """Three beats missed, and what it says may not be true any more."""
+    return Page(fresh_s=max(FRESH_S, 3 * every_s))
+
+
+async def first_sample(sampler: Sampler, source: Source) -> NodeSample:
+    """The first that has GPUs, or says why it has none."""
+    until_s = time.monotonic() + FIRST_SAMPLE_S
+    while source.latest() is None and time.monotonic() < until_s:  # noqa: ASYNC110 - a source has no bell, and this waits once
+        await asyncio.sleep(0.05)
+    return await sampler.take()
+
+
+async def keep_collecting(sampler: Sampler, every_s: float, outlet: Outlet, consumers: Sequence[Consumer] = ()) -> None:
+    """For ever. The beats are counted on a clock that nobody sets, and one that took long delays no later ones."""
+    next_s = time.monotonic()
+    while True:
+        began_s = time.monotonic()
+        sample = await sampler.take()
+        outlet.put(sample, time.monotonic() - began_s)
+        for consumer in consumers:
+            await consumer(sample)
+        next_s = max(next_s + every_s, time.monotonic())
+        await asyncio.sleep(next_s - time.monotonic())
+
+
+async def until_told_to_end(work: Awaitable[None]) -> None:
+    """SIGTERM and SIGINT end it, quietly."""
+    task = asyncio.ensure_future(work)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def speak_to_stderr() -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+
+def writable_folder(folder: Path) -> Path | None:
+    """None: counters begin anew with each start there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder

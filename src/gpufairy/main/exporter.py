@@ -1,0 +1,107 @@
+"""`fairy exporter`: readings of this host for Prometheus, by HTTP and as a textfile. Needs no server."""
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpufairy.cli.options import one_command
+from gpufairy.core.amounts import parse_duration
+from gpufairy.core.errors import BadInput
+from gpufairy.core.names import node_name
+from gpufairy.main.collect import (
+    Source,
+    first_sample,
+    keep_collecting,
+    make_sampler,
+    naming_rules,
+    page_for,
+    speak_to_stderr,
+    until_told_to_end,
+    writable_folder,
+)
+from gpufairy.main.folders import data_folder, host_name
+from gpufairy.node.exporter import Exporter, listening, parse_listen
+from gpufairy.node.outlet import Outlet
+from gpufairy.node.sampler import Sampler
+from gpufairy.node.textfile import Textfile
+
+Make = Callable[[], tuple[Sampler, Source]]
+Listen = Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where /metrics answers.")]
+TextfileFolder = Annotated[Path | None, typer.Option("--textfile", metavar="DIR", help="Write gpu_sessions.prom into this folder, too.")]
+Simulate = Annotated[str | None, typer.Option("--simulate", metavar="GPUS", help="Pretend: 4xA100-40GB,1xH200")]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Of this host. Else its own.")]
+Names = Annotated[list[str] | None, typer.Option("--names", metavar="RULE", help="How containers are named here: USER_*  May be repeated.")]
+Every = Annotated[str, typer.Option("--every", metavar="TIME", help="How often the GPUs are read.")]
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where counts and keys are kept. Else ~/.local/share/gpufairy.")]
+
+
+def _exporter(
+    *,
+    listen: Listen = "127.0.0.1:9835",
+    textfile: TextfileFolder = None,
+    once: Annotated[bool, typer.Option("--once", help="Read once, write the textfile or print, and end.")] = False,
+    simulate: Simulate = None,
+    name: Name = None,
+    names: Names = None,
+    every: Every = "1s",
+    data: Data = None,
+) -> None:
+    """Serve readings of this host's GPUs, processes and the host itself to Prometheus."""
+    every_s, rules = parse_every(every), naming_rules(names or (), ())
+    node = node_name(name or host_name(), "--name")
+    folder = writable_folder(data_folder(data, dict(os.environ)) / "node")
+    outlet = Outlet(page_for(every_s), None if textfile is None else Textfile(textfile), folder)
+    if once:
+        asyncio.run(read_once(partial(make_sampler, node, simulate, 1.0, rules), outlet, printed=textfile is None))
+        return
+    speak_to_stderr()
+    host, port = parse_listen(listen)
+    make = partial(make_sampler, node, simulate, every_s, rules)
+    asyncio.run(until_told_to_end(serve(make, every_s, outlet, (host, port))))
+
+
+def parse_every(text: str) -> float:
+    every_s = parse_duration(text, "--every").total_seconds()
+    if not 0.2 <= every_s <= 60:
+        raise BadInput(f"--every: {text} is not between 0.2s and 60s", "1s is usual; 5s costs less.")
+    return every_s
+
+
+async def read_once(make: Make, outlet: Outlet, *, printed: bool) -> None:
+    sampler, source = make()
+    await source.start()
+    try:
+        sample = await first_sample(sampler, source)
+    finally:
+        await source.close()
+    outlet.put(sample)
+    if printed:
+        sys.stdout.buffer.write(outlet.page.answer(gzipped=False).body)
+    for words in sample.trouble:
+        sys.stderr.write(f"fairy: {words}\n")
+    if not sample.gpus_known:
+        raise typer.Exit(1)
+
+
+async def serve(make: Make, every_s: float, outlet: Outlet, at: tuple[str, int]) -> None:
+    listener = listening(*at)
+    exporter = Exporter(outlet.page)
+    sampler, source = make()
+    await source.start()
+    await exporter.start(listener)
+    host = f"[{at[0]}]" if ":" in at[0] else at[0]
+    sys.stderr.write(f"fairy: http://{host}:{listener.getsockname()[1]}/metrics\n")
+    try:
+        await keep_collecting(sampler, every_s, outlet)
+    finally:
+        await exporter.stop()
+        await source.close()
+        outlet.close()
+
+
+exporter = one_command(_exporter, "fairy exporter --textfile /var/lib/node_exporter/textfile_collector")

@@ -1,0 +1,123 @@
+"""The server watches its own host, as an agent would: the same parts, but what is seen is handed over, not sent."""
+import time
+from collections.abc import Mapping, Sequence
+
+from gpufairy.control.history import Chronicle
+from gpufairy.control.house import House
+from gpufairy.core.errors import FairyError
+from gpufairy.core.mean_sample import mean_sample
+from gpufairy.core.node import Node
+from gpufairy.core.node_sample import NodeSample
+from gpufairy.core.reading import GpuSample
+from gpufairy.core.workload import WorkloadId, workload_id
+from gpufairy.devices.nvml_source import NvmlSource
+from gpufairy.devices.simulated_source import SimulatedSource
+from gpufairy.engines.docker import DockerEngine
+from gpufairy.engines.process import ProcessEngine
+from gpufairy.main.collect import Source, engine_sockets, naming_rules
+from gpufairy.node.accounts import Accounts
+from gpufairy.node.containers import Containers
+from gpufairy.node.exporter import Page
+from gpufairy.node.host import HostReader
+from gpufairy.node.outlet import Outlet
+from gpufairy.node.processes import Processes
+from gpufairy.node.sampler import Eyes, Sampler
+from gpufairy.node.session_use import SessionUse
+from gpufairy.node.whose import SessionFacts, Whose
+from gpufairy.wire.config import WatchConfig
+
+KEPT_EVERY_S = 5.0  # as often as agents report
+
+
+class SessionPids:
+    """The processes of every session here. Asked of the engine at most so often; while it is silent, what it said last."""
+
+    def __init__(self, house: House, engine: ProcessEngine | DockerEngine, every_s: float) -> None:
+        self._house, self._engine, self._every_s = house, engine, every_s
+        self._pids: Mapping[WorkloadId, Sequence[int]] = {}
+        self._session_of: dict[int, SessionFacts] = {}
+        self._asked_s = float("-inf")
+
+    async def by_session(self) -> dict[str, Sequence[int]]:
+        await self._ask()
+        return {workload.session_id: pids for workload, pids in self._pids.items()}
+
+    async def by_gpu(self) -> dict[str, list[int]]:
+        """By the UUID of the GPU or MIG instance that the session holds."""
+        await self._ask()
+        on_gpu: dict[str, list[int]] = {}
+        for session in self._house.book.holding():
+            for gpu in session.seat.gpus if session.seat is not None else ():
+                on_gpu.setdefault(gpu.device, []).extend(self._pids.get(workload_id(session), ()))
+        return on_gpu
+
+    def session_of(self, pid: int) -> SessionFacts | None:
+        return self._session_of.get(pid)
+
+    async def _ask(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._asked_s < self._every_s:
+            return
+        self._asked_s = now_s
+        try:
+            self._pids = await self._engine.pids_of_all()
+        except FairyError:
+            return
+        live = {workload_id(session): session for session in self._house.book.holding()}
+        self._session_of = {
+            pid: SessionFacts(found.id, found.name, found.owner)
+            for workload, pids in self._pids.items()
+            if (found := live.get(workload)) is not None
+            for pid in pids
+        }
+
+
+class OwnHost:
+    def __init__(
+        self, house: House, engine: ProcessEngine | DockerEngine, node: Node, *,
+        watch: WatchConfig, every_s: float, server_id: str | None, socket: str | None = None,
+    ) -> None:  # fmt: skip
+        """`socket`: of the container engine, where the settings name it."""
+        self._house, self._chronicle = house, Chronicle(house)
+        simulated = not node.gpus or any(gpu.simulated for gpu in node.gpus)
+        pids = SessionPids(house, engine, 0.5 if simulated else KEPT_EVERY_S - 1)
+        simulation = SimulatedSource(node.gpus, pids.by_gpu, every_s)
+        self._source: Source = simulation if simulated else NvmlSource(every_s, on_sample=self._errors)
+        containers, accounts = Containers(engine_sockets(socket)), Accounts()
+        rules = naming_rules(watch.name_rules, watch.user_labels, "watch.name_rules")
+        whose = Whose(containers, rules, accounts=accounts.name, sessions_by_pid=pids.session_of, server_id=server_id)
+        eyes = Eyes(Processes(), containers, whose, HostReader(accounts=accounts.name), SessionUse())
+        self._sampler = Sampler(node.name, self._source, eyes, pids_of_sessions=pids.by_session)
+        self._outlet = Outlet(Page())
+        self._gathered: list[NodeSample] = []
+        self._kept_s = time.monotonic()
+
+    async def start(self) -> None:
+        await self._source.start()
+
+    async def close(self) -> None:
+        await self._source.close()
+
+    async def look(self) -> None:
+        """A loop's turn."""
+        sample = await self._sampler.take()
+        self._house.watch.take(sample, own=True)
+        self._outlet.put(sample)
+        self._gathered.append(sample)
+        if time.monotonic() - self._kept_s >= KEPT_EVERY_S:
+            self._kept_s, gathered, self._gathered = time.monotonic(), self._gathered, []
+            await self._chronicle.take(mean_sample(gathered))
+
+    async def roll_up(self) -> None:
+        await self._chronicle.roll_up()
+
+    async def keep(self, sample: NodeSample) -> None:
+        """Of another host, as its agent told it."""
+        await self._chronicle.take(sample)
+
+    def metrics(self) -> bytes:
+        answer = self._outlet.page.answer(gzipped=False)
+        return answer.body if answer.status == 200 else b""
+
+    def _errors(self, sample: GpuSample) -> None:
+        self._sampler.note_errors(sample)

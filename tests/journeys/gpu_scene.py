@@ -1,0 +1,57 @@
+"""A machine with a real GPU: its own programs as an image, and a server on its container engine."""
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench.server import LiveServer
+
+from daemons import make_docker, make_podman, running
+from gpufairy.core.node import Gpu
+from gpufairy.devices.nvidia import found_nvidia
+from images import Layer, image_tar
+
+IMAGE = "fairy-test/host:1"
+LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64")
+PROGRAMS = ("bash", "sh", "ls", "cat", "env", "id", "grep", "head", "python3", "python3.12", "python3.11")
+
+
+def host_image() -> bytes:
+    """This machine's own programs and libraries as an image: enough for Python and whatever the driver's libraries need."""
+    layer = Layer()
+    for name in ("bin", "lib", "lib64"):
+        if Path(f"/{name}").is_symlink():
+            layer.link(name, os.readlink(f"/{name}"))
+    for program in PROGRAMS:
+        if (path := shutil.which(program, path="/usr/bin")) is not None:
+            layer.file(f"usr/bin/{program}", Path(path).read_bytes(), 0o755)
+    for folder in (*LIBRARIES, *map(str, Path("/usr/lib").glob("python3*"))):
+        if Path(folder).is_dir() and not Path(folder).is_symlink():
+            layer.copy(folder, lambda entry: None if "/libnvidia" in entry.name or "/libcud" in entry.name else entry)
+    layer.folder("etc")
+    layer.folder("tmp", 0o1777)
+    return image_tar(IMAGE, layer)
+
+
+def real_gpu() -> Gpu:
+    found = found_nvidia()
+    if not found.gpus:
+        pytest.skip(f"no NVIDIA GPU on this machine {found.trouble}")
+    return found.gpus[0]
+
+
+@contextlib.contextmanager
+def gpu_server(*, ssh: bool) -> Iterator[tuple[LiveServer, str]]:
+    """And the socket of its container engine."""
+    folder = Path(tempfile.mkdtemp(prefix="fairy-gpu-"))
+    driver = os.path.realpath(os.environ.get("FAIRY_TEST_DRIVER", "/usr/local/nvidia"))
+    python = os.environ.get("FAIRY_TEST_TORCH", "/opt/torch/.venv/lib/python3.12/site-packages")
+    settings = f"[images]\ndefault = '{IMAGE}'\n[folders.nvidia]\npath = '{driver}'\n[folders.torch]\npath = '{python}'\n[docker]\nsocket = '{{socket}}'\n"
+    with running(make_podman if shutil.which("podman") else make_docker) as daemon:
+        daemon.load(host_image())
+        with LiveServer(folder, settings.format(socket=daemon.socket), engine="docker", ssh=ssh) as live:
+            yield live, str(daemon.socket)
+    shutil.rmtree(folder)
