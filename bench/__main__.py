@@ -9,7 +9,7 @@ import bench
 from bench.figures import Report
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # container engines are started as the tests start theirs
-PARTS = ("__main__", "figures", "lab", "process_tree", "server", "slurm", "ssh_clients")  # what the benchmarks are made with
+PARTS = ("__main__", "agent_crowd", "figures", "lab", "process_tree", "server", "slurm", "ssh_clients")  # what the benchmarks are made with
 
 
 def main(arguments: list[str]) -> int:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,32 +44,35 @@ class Measured:
     rows: int
 
 
-def measure(warm_s: float = WARM_S, lasts_s: float = LASTS_S, scrapes: int = SCRAPES) -> Report:
-    with tempfile.TemporaryDirectory(prefix="fairy-bench-") as folder, busy_machine(Path(folder)) as env:
-        note = why_no_peer()
-        with contextlib.ExitStack() as running:
-            ours = running.enter_context(collecting(our_command(Path(folder)), env, b"gpu_process_info{"))
-            theirs = running.enter_context(collecting(peer_command(), env, b"process_gpu_memory_MiB{")) if not note else None
-            measured = measure_all([one for one in (ours, theirs) if one is not None], warm_s, lasts_s, scrapes)
+def measure(warm_s: float = WARM_S, lasts_s: float = LASTS_S, scrapes: int = SCRAPES, *, beside_peer: bool = True) -> Report:
+    note = why_no_peer() if beside_peer else f"{PEER} was not asked for"
+    with contextlib.ExitStack() as running:
+        folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="fairy-bench-")))
+        env = running.enter_context(busy_machine(folder))
+        ours = running.enter_context(collecting(our_command(folder), env, b"gpu_process_info{"))
+        theirs = running.enter_context(collecting(peer_command(), env, b"process_gpu_memory_MiB{")) if not note else None
+        measured = measure_all([one for one in (ours, theirs) if one is not None], warm_s, lasts_s, scrapes)
     return Report("collector", figures(measured[0], measured[1] if theirs is not None else None, note))
 
 
 def figures(ours: Measured, theirs: Measured | None, note: str) -> list[Figure]:
-    less = {"higher_is_better": False, "peer": PEER}
     ratio = None if theirs is None else ours.core_percent / theirs.core_percent
-    what = f"{GPUS} GPUs and {PROCESSES} processes each second, scraped each {SCRAPE_EVERY_S:.0f} s"
+
+    def beside(what: str, value: Callable[[Measured], float], unit: str, goal: float | None = None, note: str = "") -> Figure:
+        peer_value = None if theirs is None else value(theirs)
+        return Figure(what, value(ours), unit, goal, higher_is_better=False, peer=PEER, peer_value=peer_value, note=note)
+
+    what = f"{GPUS} GPUs, {PROCESSES} processes each second, scraped each {SCRAPE_EVERY_S:.0f} s"
+    rows = "" if theirs is None else f"{theirs.rows} rows"
     return [
-        Figure(f"{what}: CPU", ours.core_percent, "% of a core", peer_value=theirs and theirs.core_percent, note=note, **less),
+        beside(f"{what}: CPU", lambda one: one.core_percent, "% of a core", note=note),
         Figure("the same as a part of nvitop-exporter's", ratio, "x", goal=0.25, higher_is_better=False),
-        Figure("memory of all its processes, RSS summed", ours.memory.rss_mb, "MB", goal=60, peer_value=theirs and theirs.memory.rss_mb, **less),
-        Figure("the same, what they share counted once (PSS)", ours.memory.pss_mb, "MB", peer_value=theirs and theirs.memory.pss_mb, **less),
-        Figure(
-            f"/metrics of {ours.rows} rows, {len(ours.scrapes_s)} scrapes, median", ms(ours.scrapes_s, 0.5), "ms",
-            peer_value=theirs and ms(theirs.scrapes_s, 0.5), note="" if theirs is None else f"{theirs.rows} rows", **less,
-        ),
-        Figure("/metrics, p95", ms(ours.scrapes_s, 0.95), "ms", goal=5, peer_value=theirs and ms(theirs.scrapes_s, 0.95), **less),
-        Figure("/metrics, the first to ask for a page, median", ms(ours.new_pages_s, 0.5), "ms", goal=5, **less, peer_value=theirs and ms(theirs.new_pages_s, 0.5)),
-    ]  # fmt: skip
+        beside("memory of all its processes, RSS summed", lambda one: one.memory.rss_mb, "MB", goal=60),
+        beside("the same, what they share counted once (PSS)", lambda one: one.memory.pss_mb, "MB"),
+        beside(f"/metrics of {ours.rows} rows, {len(ours.scrapes_s)} scrapes, median", lambda one: ms(one.scrapes_s, 0.5), "ms", note=rows),
+        beside("/metrics, p95", lambda one: ms(one.scrapes_s, 0.95), "ms", goal=5),
+        beside("/metrics, the first to ask for a page, median", lambda one: ms(one.new_pages_s, 0.5), "ms", goal=5),
+    ]
 
 
 def ms(seconds: list[float], share: float) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from select import select
 
-from fake_nvml import FakeNvml
+from fake_nvml import FakeGpu, FakeMachine, FakeNvml
 from gpufairy.core.reading import GpuReading, GpuSample
 from gpufairy.devices.nvml_source import PROGRAM
 from gpufairy.devices.sample_line import from_line
@@ -59,3 +59,17 @@ def asking(fake: FakeNvml, *options: str) -> Iterator[Child]:
 def reading(sample: GpuSample, label: str = "0") -> GpuReading:
     uuid = next(device.uuid for device in sample.devices if device.label == label)
     return next(one for one in sample.readings if one.uuid == uuid)
+
+
+def one_sample(fake: FakeNvml, *gpus: FakeGpu) -> GpuSample:
+    fake.write(FakeMachine(gpus))
+    with asking(fake, "--once") as child:
+        return child.sample()
+
+
+def second_sample(fake: FakeNvml, *gpus: FakeGpu) -> GpuSample:
+    """GPM, and what processes took, are differences of two looks."""
+    fake.write(FakeMachine(gpus))
+    with asking(fake) as child:
+        child.sample()
+        return child.sample()

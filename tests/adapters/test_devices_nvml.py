@@ -1,4 +1,4 @@
-"""What the real nvidia-ml-py tells of GPUs, on the fake library: whole GPUs, instances, processes, and all that may be missing."""
+"""What the real nvidia-ml-py tells of GPUs, on the fake library: whole GPUs, processes, and all that may be missing."""
 import os
 import subprocess
 import sys
@@ -6,35 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from nvml_child_scene import asking, reading
+from nvml_child_scene import asking, one_sample, reading, second_sample
 
-from fake_nvml import FakeGpu, FakeInstance, FakeMachine, FakeNvml, FakeProcess, FakeXid
+from fake_nvml import FakeGpu, FakeMachine, FakeNvml, FakeProcess, FakeXid
+from fake_nvml.reader import readers
 from gpufairy.core.reading import GpuProcess
 
 MIB = 2**20
-NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, GPU_IS_LOST, UNKNOWN = 3, 4, 6, 15, 999
+NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST, UNKNOWN = 3, 4, 6, 13, 15, 999
 SM, OCCUPANCY, TENSOR, DRAM = 2, 3, 5, 10  # GPM's metrics
 H200 = FakeGpu("NVIDIA H200", memory_mib=143771, architecture=9, gpm={SM: 81.5, OCCUPANCY: 40.0, TENSOR: 62.0, DRAM: 55.0})
-CUT = FakeGpu(mig=True, instances=(FakeInstance(gi=1, slot=0), FakeInstance(gi=5, slot=4, profile="2g.10gb", start=4, size=2, memory_mib=9856)))
 
 
 @pytest.fixture
 def fake(tmp_path: Path) -> FakeNvml:
     return FakeNvml(tmp_path)
-
-
-def one_sample(fake: FakeNvml, *gpus: FakeGpu, **machine):
-    fake.write(FakeMachine(gpus, **machine))
-    with asking(fake, "--once") as child:
-        return child.sample()
-
-
-def second_sample(fake: FakeNvml, *gpus: FakeGpu):
-    """GPM, and what processes took, are differences of two looks."""
-    fake.write(FakeMachine(gpus))
-    with asking(fake) as child:
-        child.sample()
-        return child.sample()
 
 
 def processes_by_pid(sample) -> dict[int, GpuProcess]:
@@ -44,7 +30,7 @@ def processes_by_pid(sample) -> dict[int, GpuProcess]:
 def test_every_value_of_a_gpu_is_read_in_our_units(fake):
     gpu = FakeGpu(
         used_mib=1024, utilisation=85, memory_utilisation=60, power_w=251.5, power_limit_w=400, energy_j=123456.789, temperature_c=61, memory_temperature_c=70, fan=35,
-        sm_clock_mhz=1410, memory_clock_mhz=1215, throttle=0b1_0010_0101, ecc_corrected=3, ecc_uncorrected=1, remapped=(2, 1, 1, 0), pcie_tx_bytes=10**12, pcie_rx_bytes=5,
+        sm_clock_mhz=1410, memory_clock_mhz=1215, throttle=0b1_0010_0101, ecc_corrected=3, ecc_uncorrected=1, remapped=(2, 1, 1, 0), pcie_tx_bytes=10**9, pcie_rx_bytes=5,
     )  # fmt: skip
     sample = one_sample(fake, gpu)
     found = reading(sample)
@@ -56,7 +42,7 @@ def test_every_value_of_a_gpu_is_read_in_our_units(fake):
     assert found.throttled_by == ("power cap", "software heat", "display clocks")
     assert (found.ecc_corrected, found.ecc_uncorrected) == (3, 1)
     assert (found.remapped_corrected, found.remapped_uncorrected, found.remap_pending, found.remap_failed) == (2, 1, True, False)
-    assert (found.pcie_sent_bytes, found.pcie_received_bytes) == (10**12, 5)
+    assert (found.pcie_sent_bytes, found.pcie_received_bytes) == (10**9, 5)
     assert not found.simulated
     assert (sample.driver, sample.driver_cuda) == ("580.159.04", "13.0")
     assert 0 < sample.took_s < 1
@@ -126,70 +112,6 @@ def test_a_part_that_is_none_is_not_known(fake, value):
     assert (found.sm_active, found.sm_occupancy, found.dram_active) == (None, None, 0.5)
 
 
-def test_instances_are_found_in_sparse_slots(fake):
-    gpu, first, second = one_sample(fake, CUT).devices
-    assert gpu.mig
-    assert (first.label, first.profile, first.start, first.size, first.memory_bytes) == ("0_1_0", "1g.5gb", 0, 1, 4864 * MIB)
-    assert (second.label, second.profile, second.start, second.size, second.memory_bytes) == ("0_5_0", "2g.10gb", 4, 2, 9856 * MIB)
-    assert {first.parent, second.parent} == {gpu.uuid}
-    assert first.uuid.startswith("MIG-")
-    assert first.kind == "A100-40GB"
-
-
-def test_where_an_instance_lies_may_be_a_secret(fake):
-    (_, instance) = one_sample(fake, replace(CUT, instances=CUT.instances[:1], fails={"nvmlDeviceGetGpuInstanceById": NO_PERMISSION})).devices
-    assert (instance.profile, instance.start, instance.size) == ("1g.5gb", None, None)
-
-
-def test_an_instance_has_its_memory_and_its_parent_the_rest(fake):
-    sample = one_sample(fake, replace(CUT, instances=(replace(CUT.instances[0], used_mib=77),), power_w=200))
-    whole, part = reading(sample), reading(sample, "0_1_0")
-    assert (part.memory_used_bytes, part.memory_total_bytes) == (77 * MIB, 4864 * MIB)
-    assert (part.power_w, part.temperature_c, part.energy_j, part.sm_clock_hz) == (None, None, None, None)
-    assert (part.utilisation, whole.utilisation) == (None, None)
-    assert whole.power_w == 200
-
-
-def test_an_instance_is_as_busy_as_its_sms_by_gpm(fake):
-    cut = (FakeInstance(gi=2, slot=1, gpm={SM: 30, TENSOR: 10}), FakeInstance(gi=3, slot=2, gpm={SM: 90}))
-    sample = second_sample(fake, replace(H200, mig=True, instances=cut))
-    assert (reading(sample, "0_2_0").utilisation, reading(sample, "0_2_0").tensor_active, reading(sample, "0_3_0").utilisation) == (0.3, 0.1, 0.9)
-
-
-def test_what_two_compute_instances_share_is_neithers_own(fake):
-    cut = tuple(FakeInstance(gi=1, ci=ci, slot=ci, profile="1c.2g.35gb", gpm={SM: 30}) for ci in range(2))
-    sample = second_sample(fake, replace(H200, mig=True, instances=cut))
-    assert [device.label for device in sample.devices] == ["0", "0_1_0", "0_1_1"]
-    assert reading(sample, "0_1_0").utilisation is reading(sample, "0_1_1").utilisation is None
-
-
-def test_a_gpu_cut_anew_is_seen_in_the_next_sample(fake):
-    fake.write(FakeMachine((CUT,)))
-    with asking(fake, "--slow", "3600") as child:
-        assert len(child.sample().devices) == 3
-        fake.write(FakeMachine((replace(CUT, instances=(FakeInstance(gi=9, slot=2, profile="4g.20gb", size=4),)),)))
-        sample = child.sample_with(lambda sample: len(sample.devices) == 2)
-        assert sample.devices[1].profile == "4g.20gb"
-        assert {one.uuid for one in sample.readings} == {device.uuid for device in sample.devices}
-
-
-def test_an_instance_cut_anew_under_its_old_name_is_seen(fake):
-    one = FakeInstance(gi=1, uuid="MIG-same", memory_mib=4864)
-    fake.write(FakeMachine((FakeGpu(mig=True, instances=(one,)),)))
-    with asking(fake, "--slow", "3600") as child:
-        child.sample()
-        fake.write(FakeMachine((FakeGpu(mig=True, instances=(replace(one, memory_mib=9856, profile="2g.10gb"),)),)))
-        assert child.sample_with(lambda sample: sample.devices[1].profile == "2g.10gb").devices[1].memory_bytes == 9856 * MIB
-
-
-def test_mig_mode_switched_on_is_seen(fake):
-    fake.write(FakeMachine((FakeGpu(),)))
-    with asking(fake) as child:
-        assert not child.sample().devices[0].mig
-        fake.write(FakeMachine((CUT,)))
-        assert len(child.sample_with(lambda sample: sample.devices[0].mig).devices) == 3
-
-
 def test_processes_have_their_memory_and_their_part_of_the_time(fake):
     found = processes_by_pid(one_sample(fake, FakeGpu(processes=(FakeProcess(11, 1024, sm=85, mem=60), FakeProcess(12, None, sm=5, mem=1)))))
     assert (found[11].memory_bytes, found[11].utilisation, found[11].memory_utilisation, found[11].kind) == (1024 * MIB, 0.85, 0.60, "compute")
@@ -213,19 +135,22 @@ def test_a_process_said_to_be_over_a_hundred_is_not_known(fake):
     assert (found[11].utilisation, found[12].utilisation) == (None, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("fails", "known"),
+    [({}, True), ({"nvmlDeviceGetComputeRunningProcesses": UNKNOWN}, False), ({"nvmlDeviceGetComputeRunningProcesses": NOT_SUPPORTED}, False),
+     ({"nvmlDeviceGetComputeRunningProcesses_v3": FUNCTION_NOT_FOUND}, True), ({"nvmlDeviceGetGraphicsRunningProcesses": UNKNOWN}, False),
+     ({"nvmlDeviceGetMPSComputeRunningProcesses": NOT_SUPPORTED, "nvmlDeviceGetGraphicsRunningProcesses": FUNCTION_NOT_FOUND}, True)],
+)  # fmt: skip
+def test_a_list_that_cannot_be_read_is_not_an_empty_one(fake, fails, known):
+    sample = one_sample(fake, FakeGpu(processes=(FakeProcess(11),), fails=fails), FakeGpu())
+    assert [one.processes_known for one in sample.readings] == [known, True]
+    assert [process.pid for process in sample.processes] == ([11] if known else [])
+
+
 def test_processes_that_draw_and_those_under_mps_are_told_apart(fake):
     listed = (FakeProcess(11, kind="graphics"), FakeProcess(12, kind="mps"), FakeProcess(13, 5, kind="compute"), FakeProcess(13, 5, kind="graphics"))
     found = one_sample(fake, FakeGpu(processes=listed)).processes
     assert sorted((one.pid, one.kind) for one in found) == [(11, "graphics"), (12, "mps"), (13, "compute")]
-
-
-def test_processes_under_mig_are_on_their_instance_and_their_time_is_not_known(fake):
-    cut = tuple(replace(one, processes=(FakeProcess(100 + one.gi, 300, sm=50, mem=1),)) for one in CUT.instances)
-    sample = one_sample(fake, replace(CUT, instances=cut))
-    labels = {device.uuid: device.label for device in sample.devices}
-    assert sorted((one.pid, labels[one.uuid], one.memory_bytes, one.utilisation) for one in sample.processes) == [
-        (101, "0_1_0", 300 * MIB, None), (105, "0_5_0", 300 * MIB, None),
-    ]  # fmt: skip
 
 
 def test_utilisation_goes_on_from_sample_to_sample(fake):
@@ -235,6 +160,17 @@ def test_utilisation_goes_on_from_sample_to_sample(fake):
         child.sample_with(lambda sample: sample.processes[0].utilisation == 0.7)
         fake.write(FakeMachine((FakeGpu(processes=(FakeProcess(11),)),)))
         child.sample_with(lambda sample: sample.processes[0].utilisation == 0.0)
+
+
+def test_a_driver_that_has_not_counted_since_makes_nobody_look_idle(fake):
+    busy, idle = (FakeMachine((FakeGpu(processes=(process,)),)) for process in (FakeProcess(11, sm=70, mem=1), FakeProcess(11)))
+    with readers(fake) as open_reader:
+        reader = open_reader(busy)
+        reader.do("from datetime import UTC, datetime, timedelta\nfrom gpufairy.devices.nvml import Nvml\nnvml = Nvml()\nnvml.open()")
+        reader.do("later = lambda seconds: nvml.sample(datetime.now(UTC) + timedelta(seconds=seconds)).processes[0].utilisation")
+        assert reader.tell("later(0)") == 0.7
+        fake.write(idle)
+        assert reader.tell("later(0.1), later(0.5), later(2), later(2.1)") == [0.7, 0.7, 0.0, 0.0]
 
 
 CLOCK_PUT_BACK = """

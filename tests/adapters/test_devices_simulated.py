@@ -1,20 +1,15 @@
-"""What can be written after --simulate, and how busy a simulated GPU looks."""
+"""What can be written after --simulate."""
 import contextlib
-import os
-import subprocess
-import time
-from datetime import UTC
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import GIB, a_gpu, a_node
+from builders import GIB
 from gpufairy.core.errors import BadInput
-from gpufairy.core.node import Node
 from gpufairy.devices.kinds import ALIASES, MEMORY_MIB
 from gpufairy.devices.mig_tables import mig_tables
-from gpufairy.devices.simulated import SimulatedLoad, parse_simulate
+from gpufairy.devices.simulated import parse_simulate
 
 
 def test_counts_and_kinds_make_gpus_in_order():
@@ -81,52 +76,3 @@ def test_an_unknown_kind_is_told_the_nearest_ones():
 def test_any_text_gives_gpus_or_words(text: str):
     with contextlib.suppress(BadInput):
         assert parse_simulate(text)
-
-
-def test_the_first_sample_knows_no_utilisation():
-    load = SimulatedLoad([a_node()], cores=1)
-    reading = load.sample({"GPU-simulated-0": [os.getpid()]}, now_s=10.0)["GPU-simulated-0"]
-    assert reading.utilisation is None
-    assert reading.memory_used_bytes > 0
-    assert reading.simulated
-    assert reading.at.tzinfo is UTC
-
-
-def test_utilisation_follows_the_cpu_time_of_its_processes():
-    load, gpu = SimulatedLoad([a_node()], cores=1), "GPU-simulated-0"
-    load.sample({gpu: [os.getpid()]}, now_s=10.0)
-    until_s = time.process_time() + 0.2
-    while time.process_time() < until_s:
-        pass
-    reading = load.sample({gpu: [os.getpid()]}, now_s=10.4)[gpu]
-    assert 0.3 <= reading.utilisation <= 0.8
-    until_s = time.process_time() + 0.2
-    while time.process_time() < until_s:
-        pass
-    assert load.sample({gpu: [os.getpid()]}, now_s=10.45)[gpu].utilisation == 1.0
-
-
-def test_an_unused_gpu_is_idle_and_empty():
-    load = SimulatedLoad([a_node()])
-    load.sample({"GPU-simulated-0": []}, now_s=1.0)
-    reading = load.sample({"GPU-simulated-0": []}, now_s=2.0)["GPU-simulated-0"]
-    assert (reading.utilisation, reading.memory_used_bytes) == (0.0, 0)
-
-
-def test_a_clock_that_stands_still_gives_no_figure():
-    load = SimulatedLoad([a_node()])
-    load.sample({"GPU-simulated-0": [os.getpid()]}, now_s=1.0)
-    assert load.sample({"GPU-simulated-0": [os.getpid()]}, now_s=1.0)["GPU-simulated-0"].utilisation is None
-
-
-def test_memory_never_exceeds_the_gpu():
-    load = SimulatedLoad([Node("tiny", 1000, GIB, (a_gpu(memory_bytes=4096),))])
-    assert load.sample({"GPU-simulated-0": [os.getpid()]}, now_s=1.0)["GPU-simulated-0"].memory_used_bytes == 4096
-
-
-def test_a_process_that_is_gone_counts_for_nothing():
-    with subprocess.Popen(["true"]) as gone:
-        gone.wait()
-    load = SimulatedLoad([a_node()])
-    load.sample({"GPU-simulated-0": [gone.pid]}, now_s=1.0)
-    assert load.sample({"GPU-simulated-0": [gone.pid]}, now_s=2.0)["GPU-simulated-0"].utilisation == 0.0

@@ -3,6 +3,7 @@ import asyncio
 import os
 import subprocess
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -107,6 +108,18 @@ def test_processes_that_are_gone_are_on_nothing():
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
     assert CpuTimes(cores=1).since_last({GPU: [gone.pid]}, 1.0) == {GPU: {}}
+
+
+def test_a_clock_that_stands_still_gives_no_figure():
+    times = CpuTimes(cores=1)
+    times.since_last({GPU: [os.getpid()]}, 1.0)
+    assert times.since_last({GPU: [os.getpid()]}, 1.0)[GPU][os.getpid()].part is None
+
+
+def test_memory_never_exceeds_the_gpu():
+    (device,) = devices_of(parse_simulate("T4")[0])
+    took = CpuTimes(cores=1).since_last({GPU: [os.getpid()]}, 1.0)[GPU]
+    assert [one.memory_bytes for one in processes_on(replace(device, memory_bytes=4096), took)] == [4096]
 
 
 async def test_samples_come_by_themselves_until_closed():

@@ -5,11 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from builders import NOW
+from builders import NOW, a_node
+from gpufairy.core.believe import own_sessions
 from gpufairy.core.errors import BadInput
-from gpufairy.core.free_now import free_now
+from gpufairy.core.free_now import fit_to_use, free_now
 from gpufairy.core.host_reading import HostReading, MountReading, Pressure
 from gpufairy.core.mean_sample import mean_sample
+from gpufairy.core.node import Gpu, Node, NodeState
 from gpufairy.core.node_sample import NodeSample, ProcessReading, SessionReading
 from gpufairy.core.owner import KnownBy, Owner, RunningProcess
 from gpufairy.core.reading import GpuDevice, GpuProcess, GpuReading, LostGpu, Xid
@@ -65,8 +67,6 @@ def test_fields_of_a_newer_agent_are_left_alone():
     ("sample", "words"),
     [
         (a_sample(node="gpu02"), "gpu02"),
-        (a_sample(at=NOW + timedelta(hours=1)), "ahead of the server's clock"),
-        (a_sample(at=NOW - timedelta(days=9)), "days ago"),
         (a_sample(at=NOW.replace(tzinfo=None)), "zone"),
         (a_sample(seconds=-1.0), "seconds"),
         (a_sample(1.5), "utilisation"),
@@ -81,6 +81,31 @@ def test_fields_of_a_newer_agent_are_left_alone():
 def test_what_cannot_be_is_not_believed(sample: NodeSample, words: str):
     with pytest.raises(BadInput, match=words):
         read_report(sent(sample), "gpu01", NOW)
+
+
+@pytest.mark.parametrize(("wrong", "words"), [(timedelta(hours=1), "60 minutes ahead"), (timedelta(days=-4000), "behind")])
+def test_a_host_with_a_wrong_clock_is_heard_and_put_right(wrong: timedelta, words: str):
+    earlier, live = a_sample(at=NOW + wrong - timedelta(minutes=2)), a_sample(at=NOW + wrong)
+    body = json.dumps({"samples": [to_plain(earlier), to_plain(live)]}).encode()
+    first, last = read_report(body, "gpu01", NOW)[1]
+    assert (first.at, last.at) == (NOW - timedelta(minutes=2), NOW)
+    assert words in last.trouble[-1]
+
+
+@pytest.mark.parametrize("late", [timedelta(days=9), timedelta(hours=-1)])
+def test_what_was_kept_too_long_or_is_still_to_come_is_not_believed(late: timedelta):
+    body = json.dumps({"samples": [to_plain(a_sample(at=NOW - late)), to_plain(a_sample())]}).encode()
+    with pytest.raises(BadInput, match="at: "):
+        read_report(body, "gpu01", NOW)
+
+
+def test_a_session_is_believed_only_where_it_has_its_seat():
+    claimed = replace(a_process(), owner=Owner("ann", KnownBy.SESSION, "s1", "brave-otter", "box"))
+    sample = a_sample(processes=(claimed,), sessions=(SessionReading("s1", 1.0, 1),))
+    assert own_sessions(sample, {"s1": "gpu01"}.get) == sample
+    forged = own_sessions(sample, {"s1": "gpu02"}.get)
+    assert forged.sessions == ()
+    assert forged.processes[0].owner == Owner("ann", KnownBy.LABEL, container="box")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"samples": []}', b'{"samples": [{}]}', b"\xff", b"[" * 100_000, b'{"samples": [{"node": "gpu01", "at": "2026-11-15T08:00:00Z", "seconds": NaN}]}'])
@@ -115,3 +140,22 @@ def test_not_known_is_never_free():
 def test_a_gpu_that_a_session_holds_is_not_free_even_if_nothing_runs_there():
     now = free_now(GPU, a_sample(processes=()), ["bob"])
     assert (now.free, now.why) == (False, "held by bob")
+
+
+def a_real_node() -> Node:
+    return Node("gpu01", 4000, 2**34, tuple(Gpu(index, f"GPU-{index}", "A100-40GB", 40 * 2**30) for index in (1, 2)))
+
+
+def test_while_the_driver_says_nothing_no_gpu_of_the_node_is_handed_out():
+    node = fit_to_use(a_real_node(), a_sample(gpus_known=False, trouble=("the NVIDIA driver has not answered for 12 s",)))
+    assert (node.state, node.state_why) == (NodeState.FAULTY, "the NVIDIA driver has not answered for 12 s")
+
+
+def test_a_lost_gpu_is_not_handed_out_and_its_neighbours_are():
+    node = fit_to_use(a_real_node(), a_sample(lost=(LostGpu(1, "GPU-1", "fell off the bus"),)))
+    assert (node.state, [gpu.uuid for gpu in node.gpus]) == (NodeState.READY, ["GPU-2"])
+
+
+def test_a_simulated_node_needs_no_driver():
+    node = a_node()
+    assert fit_to_use(node, a_sample(gpus_known=False)) == node

@@ -2,6 +2,8 @@
 #include "fake_nvml.h"
 
 #include <ctype.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +61,20 @@ static void hang_if_told(const char *function)
         }
 }
 
+/* A line each, beside the script: appended, so that a test may empty the file between two looks. */
+static void count_if_told(const char *function)
+{
+    char path[PATH_MAX], line[2 * WORD_BYTES];
+    if (machine == NULL || !machine->counts_calls)
+        return;
+    snprintf(path, sizeof path, "%s.calls", getenv("FAIRY_FAKE_NVML"));
+    int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    int length = snprintf(line, sizeof line, "%s\n", function);
+    if (file < 0 || write(file, line, (size_t)length) != length)
+        abort();
+    close(file);
+}
+
 Call begin(const char *function)
 {
     pthread_mutex_lock(&door);
@@ -67,6 +83,7 @@ Call begin(const char *function)
         return (Call){ .code = UNINITIALIZED };
     }
     read_if_replaced();
+    count_if_told(function);
     hang_if_told(function);
     return (Call){ .code = SUCCESS, .inside = 1, .machine = machine };
 }
@@ -124,7 +141,27 @@ static void find_again(Handle *handle)
     }
 }
 
-static int refusal_of_kind(const Handle *handle, Answers answers)
+/* These know that there are instances and say that theirs are not counted; the others take no handle of an instance at all. */
+static const char *const KNOW_INSTANCES[] = {
+    "nvmlDeviceGetAccountingMode", "nvmlDeviceGetBoardId", "nvmlDeviceGetClock", "nvmlDeviceGetClockInfo", "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetDisplayActive", "nvmlDeviceGetDisplayMode", "nvmlDeviceGetEccMode",
+    "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetGpuOperationMode", "nvmlDeviceGetInforomImageVersion", "nvmlDeviceGetMaxClockInfo",
+    "nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetMultiGpuBoard", "nvmlDeviceGetPcieReplayCounter", "nvmlDeviceGetPowerManagementDefaultLimit",
+    "nvmlDeviceGetPowerManagementLimit", "nvmlDeviceGetPowerManagementLimitConstraints", "nvmlDeviceGetPowerManagementMode",
+    "nvmlDeviceGetPowerUsage", "nvmlDeviceGetProcessesUtilizationInfo", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetRowRemapperHistogram",
+    "nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetSupportedClocksThrottleReasons", "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetUtilizationRates", NULL,
+};
+
+static int refusal_of_instances(const char *function)
+{
+    for (const char *const *name = KNOW_INSTANCES; *name; name++)
+        if (!strcmp(*name, function))
+            return NOT_SUPPORTED;
+    return INVALID_ARGUMENT;
+}
+
+static int refusal_of_kind(const char *function, const Handle *handle, Answers answers)
 {
     if (handle->kind == GPU_INSTANCE || handle->kind == COMPUTE_INSTANCE)
         return answers == (handle->kind == GPU_INSTANCE ? ONE_GPU_INSTANCE : ONE_COMPUTE_INSTANCE) ? SUCCESS : INVALID_ARGUMENT;
@@ -133,7 +170,7 @@ static int refusal_of_kind(const Handle *handle, Answers answers)
     if (handle->kind == GPU_DEVICE && answers == CUT)
         return INVALID_ARGUMENT;
     if (handle->kind == MIG_DEVICE && (answers == WHOLE || answers == NOT_CUT))
-        return NOT_SUPPORTED;
+        return refusal_of_instances(function);
     return handle->kind == GPU_DEVICE && answers == NOT_CUT && handle->gpu->mig ? NOT_SUPPORTED : SUCCESS;
 }
 
@@ -159,7 +196,7 @@ Call begin_on(const char *function, Handle *handle, Answers answers)
     int code = gpu_refusal(function, handle->gpu);
     if (code != SUCCESS || told_answer(function, handle->gpu))
         return turned_away(call, code);
-    code = refusal_of_kind(handle, answers);
+    code = refusal_of_kind(function, handle, answers);
     if (code != SUCCESS)
         return turned_away(call, code);
     call.gpu = handle->gpu;

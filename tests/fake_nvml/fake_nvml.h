@@ -7,7 +7,7 @@
 
 enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7,
-    DRIVER_NOT_LOADED = 9, TIMEOUT = 10, GPU_IS_LOST = 15, OUT_OF_MEMORY = 20, VERSION_MISMATCH = 25,
+    DRIVER_NOT_LOADED = 9, TIMEOUT = 10, FUNCTION_NOT_FOUND = 13, GPU_IS_LOST = 15, OUT_OF_MEMORY = 20, VERSION_MISMATCH = 25,
 };
 enum { TURING = 6, AMPERE = 7, ADA = 8, HOPPER = 9 };
 enum { BRAND_GEFORCE = 5, BRAND_NVIDIA_RTX = 13, BRAND_NVIDIA = 14 };
@@ -33,7 +33,7 @@ typedef struct {
     int64_t memory_mib, used_mib, reserved_mib, utilisation, memory_utilisation, power_mw, power_limit_mw, energy_mj;
     int64_t temperature_c, memory_temperature_c, slowdown_c, fan, sm_clock_mhz, memory_clock_mhz, throttle;
     int64_t ecc_corrected, ecc_uncorrected, remapped_corrected, remapped_uncorrected, remap_pending, remap_failed;
-    int64_t pcie_tx_bytes, pcie_rx_bytes, architecture, mig, lost, has_gpm;
+    int64_t pcie_tx_bytes, pcie_rx_bytes, architecture, mig, lost, has_gpm, hides_instances;
     char name[NAME_BYTES], uuid[NAME_BYTES];
     Word fails[MOST_FAILS];
     Metric *metrics;
@@ -45,7 +45,7 @@ typedef struct {
 
 typedef struct {
     char driver[WORD_BYTES];
-    int64_t cuda, init_fails;
+    int64_t cuda, init_fails, counts_calls;
     Gpu *gpus;
     Word *hangs;
     Xid *xids;
@@ -69,7 +69,7 @@ typedef struct Handle {
 
 Handle *handle_of(HandleKind kind, const char *uuid, unsigned gi, unsigned ci);
 
-/* Which devices a function answers for. A GPU cut by MIG has no utilisation: see its instances. */
+/* Which devices a function answers for. A GPU cut by MIG has no utilisation: see its instances. Refused is as the driver refuses. */
 typedef enum { WHOLE, NOT_CUT, ANY, CUT, ONE_GPU_INSTANCE, ONE_COMPUTE_INSTANCE } Answers;
 
 /* One call from outside. While it lasts, nobody else is inside and the machine below stays the same. */

@@ -9,19 +9,20 @@ typedef struct {
     union { double real; unsigned small; unsigned long long big; int with_sign; } value;
 } Field;
 
-enum { SMALL = 1, BIG = 3, WITH_SIGN = 5 };
-enum { NEVER, ALWAYS, IF_KNOWN };
+/* REAL is what the driver says of whole numbers too: it leaves the type of some fields at nought. */
+enum { REAL = 0, SMALL = 1, BIG = 3 };
+enum { NEVER, ALWAYS, IF_KNOWN, NOT_CUT_ALONE };
 typedef struct { unsigned id, type, when; size_t at; } Source;
 #define FROM(field) offsetof(Gpu, field)
 
 static const Source SOURCES[] = {
     { 3, BIG, ALWAYS, FROM(ecc_corrected) }, { 4, BIG, ALWAYS, FROM(ecc_uncorrected) }, { 5, BIG, ALWAYS, FROM(ecc_corrected) },
     { 6, BIG, ALWAYS, FROM(ecc_uncorrected) }, { 82, SMALL, IF_KNOWN, FROM(memory_temperature_c) }, { 83, BIG, ALWAYS, FROM(energy_mj) },
-    { 142, SMALL, ALWAYS, FROM(remapped_corrected) }, { 143, SMALL, ALWAYS, FROM(remapped_uncorrected) },
-    { 144, SMALL, ALWAYS, FROM(remap_pending) }, { 145, SMALL, ALWAYS, FROM(remap_failed) },
-    { 185, SMALL, ALWAYS, FROM(power_mw) }, { 186, SMALL, ALWAYS, FROM(power_mw) }, { 188, SMALL, ALWAYS, FROM(power_limit_mw) },
-    { 189, SMALL, ALWAYS, FROM(power_limit_mw) }, { 190, SMALL, ALWAYS, FROM(power_limit_mw) }, { 191, BIG, ALWAYS, FROM(energy_mj) },
-    { 192, SMALL, ALWAYS, FROM(power_limit_mw) }, { 197, BIG, ALWAYS, FROM(pcie_tx_bytes) }, { 198, BIG, ALWAYS, FROM(pcie_rx_bytes) },
+    { 142, BIG, NOT_CUT_ALONE, FROM(remapped_corrected) }, { 143, BIG, NOT_CUT_ALONE, FROM(remapped_uncorrected) },
+    { 144, BIG, NOT_CUT_ALONE, FROM(remap_pending) }, { 145, BIG, NOT_CUT_ALONE, FROM(remap_failed) },
+    { 185, SMALL, ALWAYS, FROM(power_mw) }, { 186, SMALL, ALWAYS, FROM(power_mw) }, { 188, REAL, ALWAYS, FROM(power_limit_mw) },
+    { 189, REAL, ALWAYS, FROM(power_limit_mw) }, { 190, REAL, ALWAYS, FROM(power_limit_mw) }, { 191, BIG, ALWAYS, FROM(energy_mj) },
+    { 192, REAL, ALWAYS, FROM(power_limit_mw) }, { 197, SMALL, ALWAYS, FROM(pcie_tx_bytes) }, { 198, SMALL, ALWAYS, FROM(pcie_rx_bytes) },
     { 0, 0, NEVER, 0 },
 };
 /* How far the four limits of temperature (shutdown, slowdown, memory's and GPU's highest) lie from the GPU's own. */
@@ -31,7 +32,7 @@ static const int LIMITS_C[LIMITS] = { -8, -2, 0, 0 };
 static int from_source(const Gpu *gpu, const Source *source, Field *field)
 {
     int64_t number = *(const int64_t *)((const char *)gpu + source->at);
-    if (source->when == IF_KNOWN && number == NOT_KNOWN)
+    if ((source->when == IF_KNOWN && number == NOT_KNOWN) || (source->when == NOT_CUT_ALONE && gpu->mig))
         return NOT_SUPPORTED;
     field->type = source->type;
     if (source->type == SMALL)
@@ -44,7 +45,7 @@ static int from_source(const Gpu *gpu, const Source *source, Field *field)
 static int fill(const Gpu *gpu, Field *field)
 {
     if (field->id >= FIRST_LIMIT && field->id < FIRST_LIMIT + LIMITS && gpu->architecture >= ADA) {
-        field->type = WITH_SIGN;
+        field->type = REAL;
         field->value.with_sign = LIMITS_C[field->id - FIRST_LIMIT];
         return SUCCESS;
     }

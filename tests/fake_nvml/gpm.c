@@ -27,7 +27,7 @@ static int supports_gpm(const Gpu *gpu)
 
 EXPORT int nvmlGpmQueryDeviceSupport(Handle *handle, Support *found)
 {
-    CALL_ON(handle, WHOLE);
+    CALL_ON(handle, ANY);
     NEED(found);
     if (found->version != GPM_VERSION)
         return VERSION_MISMATCH;
@@ -60,10 +60,22 @@ static int take(Sample *sample, const Gpu *gpu, unsigned gi, const Metric *metri
     return SUCCESS;
 }
 
+static int take_instance(Sample *sample, Gpu *gpu, unsigned gi)
+{
+    if (!supports_gpm(gpu))
+        return NOT_SUPPORTED;
+    const Instance *instance = gpu_instance(gpu, gi);
+    if (instance == NULL)
+        return INVALID_ARGUMENT;
+    return instance->has_gpm ? take(sample, gpu, gi, instance->metrics, instance->metric_count) : NOT_SUPPORTED;
+}
+
 EXPORT int nvmlGpmSampleGet(Handle *handle, Sample *sample)
 {
-    CALL_ON(handle, WHOLE);
+    CALL_ON(handle, ANY);
     NEED(sample);
+    if (call.instance)
+        return take_instance(sample, gpu, (unsigned)call.instance->gi);
     return gpu->has_gpm ? take(sample, gpu, NO_INSTANCE, gpu->metrics, gpu->metric_count) : NOT_SUPPORTED;
 }
 
@@ -71,12 +83,7 @@ EXPORT int nvmlGpmMigSampleGet(Handle *handle, unsigned gi, Sample *sample)
 {
     CALL_ON(handle, WHOLE);
     NEED(sample);
-    if (!supports_gpm(gpu))
-        return NOT_SUPPORTED;
-    const Instance *instance = gpu_instance(gpu, gi);
-    if (instance == NULL)
-        return INVALID_ARGUMENT;
-    return instance->has_gpm ? take(sample, gpu, gi, instance->metrics, instance->metric_count) : NOT_SUPPORTED;
+    return take_instance(sample, gpu, gi);
 }
 
 static void tell(const Sample *sample, Told *told)

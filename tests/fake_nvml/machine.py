@@ -70,6 +70,7 @@ class FakeGpu:
     fails: Mapping[str, int] = field(default_factory=dict)
     reserved_mib: int = 0  # kept by the driver: the old memory call counts it as used, the new one apart
     slowdown_c: int | None = 92
+    hides_instances: bool = False  # its own lists do not say in which instance a process is
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class FakeMachine:
     hang: tuple[str, ...] = ()  # functions that never return; named as in `fails`
     init_fails: int = 0
     xids: tuple[FakeXid, ...] = ()
+    counts_calls: bool = False  # see FakeNvml.calls
 
     def named(self) -> "FakeMachine":
         """With a UUID for every device that has none: always the same for the same index and cut."""
@@ -110,6 +112,7 @@ def _machine_lines(machine: FakeMachine) -> Iterator[str]:
     yield f"driver {_text('driver', machine.driver, LONGEST_WORD)}"
     yield f"cuda {machine.cuda}"
     yield f"init_fails {machine.init_fails}"
+    yield f"counts_calls {int(machine.counts_calls)}"
     yield from (f"hang {_text('hang', name, LONGEST_WORD)}" for name in machine.hang)
     yield from (f"xid {xid.gpu} {xid.code} {xid.number}" for xid in machine.xids)
     for index, gpu in enumerate(machine.gpus):

@@ -95,9 +95,7 @@ EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(Handle *handle, unsigned slot, Ha
 {
     CALL_ON(handle, WHOLE);
     NEED(found);
-    if (!gpu->mig || slot >= MIG_SLOTS)
-        return gpu->mig ? INVALID_ARGUMENT : NOT_FOUND;
-    for (size_t i = 0; i < gpu->instance_count; i++)
+    for (size_t i = 0; gpu->mig && i < gpu->instance_count; i++)
         if ((unsigned)gpu->instances[i].slot == slot) {
             *found = handle_of(MIG_DEVICE, gpu->instances[i].uuid, NO_INSTANCE, NO_INSTANCE);
             return SUCCESS;
@@ -137,8 +135,6 @@ EXPORT int nvmlDeviceGetGpuInstanceById(Handle *handle, unsigned gi, Handle **fo
 {
     CALL_ON(handle, WHOLE);
     NEED(found);
-    if (!gpu->mig)
-        return NOT_SUPPORTED;
     if (gpu_instance(gpu, gi) == NULL)
         return NOT_FOUND;
     *found = handle_of(GPU_INSTANCE, gpu->uuid, gi, NO_INSTANCE);

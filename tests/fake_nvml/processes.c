@@ -21,11 +21,12 @@ typedef void Take(void *into, const Process *process, unsigned gi, unsigned ci);
 static void each_process(const Call *call, Take *take, void *into)
 {
     const Gpu *gpu = call->gpu;
+    int hides = !call->instance && gpu->hides_instances;
     for (size_t i = 0; !call->instance && i < gpu->process_count; i++)
         take(into, &gpu->processes[i], NO_INSTANCE, NO_INSTANCE);
     for (const Instance *instance = gpu->instances; gpu->mig && instance < gpu->instances + gpu->instance_count; instance++)
         for (size_t i = 0; (!call->instance || call->instance == instance) && i < instance->process_count; i++)
-            take(into, &instance->processes[i], (unsigned)instance->gi, (unsigned)instance->ci);
+            take(into, &instance->processes[i], hides ? NO_INSTANCE : (unsigned)instance->gi, hides ? NO_INSTANCE : (unsigned)instance->ci);
 }
 
 typedef enum { ROW_V1, ROW, DETAIL } Layout;
@@ -53,10 +54,10 @@ static void list_process(void *into, const Process *process, unsigned gi, unsign
 static int list_processes(const Call *call, char kind, Layout layout, void *rows, unsigned *count)
 {
     NEED(count);
-    if (rows == NULL && *count != 0)
-        return INVALID_ARGUMENT;
     Listing needed = { .kind = kind };
     each_process(call, list_process, &needed);
+    if (rows == NULL && *count != 0 && needed.count != 0)
+        return INVALID_ARGUMENT;
     unsigned room = *count;
     *count = needed.count;
     if (room < needed.count)
@@ -109,7 +110,6 @@ static void sample_process(void *into, const Process *process, unsigned gi, unsi
 /* Asked without room, the driver says how much it likes, not how many there are: that is told by the next call. */
 static int sample_processes(const Call *call, Sample *samples, unsigned *count, Big newer_than_us)
 {
-    NEED(count);
     Sampling sampling = { newer_than_us, now_us(), samples, samples ? *count : 0, 0 };
     each_process(call, sample_process, &sampling);
     int has_room = samples && *count > 0;
@@ -125,7 +125,8 @@ static int sample_processes(const Call *call, Sample *samples, unsigned *count, 
 
 EXPORT int nvmlDeviceGetProcessUtilization(Handle *handle, Sample *samples, unsigned *count, Big newer_than_us)
 {
-    CALL_ON(handle, NOT_CUT);
+    NEED(count);
+    CALL_ON(handle, samples && *count > 0 ? NOT_CUT : ANY); /* how much room it likes is told of any device, also where it has no samples */
     return sample_processes(&call, samples, count, newer_than_us);
 }
 

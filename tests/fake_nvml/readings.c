@@ -49,11 +49,11 @@ static int64_t highest_limit_mw(const Gpu *gpu) { return gpu->power_limit_mw > L
 static int is_idle(const Gpu *gpu) { return gpu->utilisation <= 0; }
 
 NUMBER(nvmlDeviceGetBrand, WHOLE, unsigned, brand(gpu))
-NUMBER(nvmlDeviceGetArchitecture, ANY, unsigned, gpu->architecture)
+NUMBER(nvmlDeviceGetArchitecture, WHOLE, unsigned, gpu->architecture)
 NUMBER(nvmlDeviceGetMinorNumber, WHOLE, unsigned, gpu->index)
-NUMBER(nvmlDeviceGetBoardId, ANY, unsigned, (gpu->index + 1) << 8)
+NUMBER(nvmlDeviceGetBoardId, WHOLE, unsigned, (gpu->index + 1) << 8)
 NUMBER(nvmlDeviceGetMultiGpuBoard, WHOLE, unsigned, 0)
-NUMBER(nvmlDeviceGetNumGpuCores, WHOLE, unsigned, 6912)
+NUMBER(nvmlDeviceGetNumGpuCores, NOT_CUT, unsigned, 6912)
 NUMBER(nvmlDeviceGetPersistenceMode, WHOLE, unsigned, 1)
 NUMBER(nvmlDeviceGetComputeMode, WHOLE, unsigned, 0)
 NUMBER(nvmlDeviceGetDisplayMode, WHOLE, unsigned, 0)
@@ -83,8 +83,8 @@ NUMBER_IF(nvmlDeviceGetRetiredPagesPendingStatus, WHOLE, unsigned, gpu->architec
 NUMBER(nvmlDeviceGetMemoryBusWidth, WHOLE, unsigned, 5120)
 NUMBER(nvmlDeviceGetSupportedEventTypes, WHOLE, Big, 0x11F)
 PAIR_IF(nvmlDeviceGetPowerManagementLimitConstraints, WHOLE, 1, LOWEST_LIMIT_MW, highest_limit_mw(gpu))
-PAIR_IF(nvmlDeviceGetCudaComputeCapability, ANY, 1, cuda_major(gpu), cuda_minor(gpu))
-PAIR_IF(nvmlDeviceGetEccMode, ANY, has_ecc(gpu), 1, 1)
+PAIR_IF(nvmlDeviceGetCudaComputeCapability, WHOLE, 1, cuda_major(gpu), cuda_minor(gpu))
+PAIR_IF(nvmlDeviceGetEccMode, WHOLE, has_ecc(gpu), 1, 1)
 PAIR_IF(nvmlDeviceGetEncoderUtilization, NOT_CUT, 1, 0, UTILISATION_PERIOD_US)
 PAIR_IF(nvmlDeviceGetDecoderUtilization, NOT_CUT, 1, 0, UTILISATION_PERIOD_US)
 PAIR_IF(nvmlDeviceGetJpgUtilization, NOT_CUT, 1, 0, UTILISATION_PERIOD_US)
@@ -123,7 +123,8 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(Handle *handle, MemoryV2 *found)
 {
     CALL_ON(handle, ANY);
     NEED(found);
-    NEED_VERSION(found->version, MemoryV2, 2);
+    if (found->version != (sizeof *found | 2u << 24))
+        return FUNCTION_NOT_FOUND; /* not VERSION_MISMATCH, as of all others */
     unsigned version = found->version;
     *found = memory(&call);
     found->version = version;
@@ -187,10 +188,8 @@ EXPORT int nvmlDeviceGetFanSpeed_v2(Handle *handle, unsigned fan, unsigned *foun
 {
     CALL_ON(handle, WHOLE);
     NEED(found);
-    if (fan != 0 && gpu->fan != NOT_KNOWN)
+    if (fan != 0 || gpu->fan == NOT_KNOWN)
         return INVALID_ARGUMENT;
-    if (gpu->fan == NOT_KNOWN)
-        return NOT_SUPPORTED;
     *found = (unsigned)gpu->fan;
     return SUCCESS;
 }
@@ -199,14 +198,21 @@ static int clock_mhz(const Gpu *gpu, unsigned kind, int most, unsigned *found) /
 {
     NEED(found);
     if (kind > 3)
-        return INVALID_ARGUMENT;
+        return NOT_SUPPORTED;
     int64_t sm = most && gpu->sm_clock_mhz < MOST_SM_CLOCK_MHZ ? MOST_SM_CLOCK_MHZ : gpu->sm_clock_mhz;
     *found = (unsigned)(kind == 2 ? gpu->memory_clock_mhz : sm);
     return SUCCESS;
 }
 
 EXPORT int nvmlDeviceGetClockInfo(Handle *handle, unsigned kind, unsigned *found) { CALL_ON(handle, WHOLE); return clock_mhz(gpu, kind, 0, found); }
-EXPORT int nvmlDeviceGetMaxClockInfo(Handle *handle, unsigned kind, unsigned *found) { CALL_ON(handle, WHOLE); return clock_mhz(gpu, kind, 1, found); }
+
+EXPORT int nvmlDeviceGetMaxClockInfo(Handle *handle, unsigned kind, unsigned *found)
+{
+    if (kind > 3)
+        return INVALID_ARGUMENT;
+    CALL_ON(handle, WHOLE);
+    return clock_mhz(gpu, kind, 1, found);
+}
 
 EXPORT int nvmlDeviceGetClock(Handle *handle, unsigned kind, unsigned which, unsigned *found)
 {
@@ -227,13 +233,15 @@ static int ecc_errors(const Gpu *gpu, unsigned kind, unsigned since, Big *found)
 
 EXPORT int nvmlDeviceGetTotalEccErrors(Handle *handle, unsigned kind, unsigned since, Big *found)
 {
-    CALL_ON(handle, ANY);
+    if (kind > 1 || since > 1)
+        return INVALID_ARGUMENT;
+    CALL_ON(handle, WHOLE);
     return ecc_errors(gpu, kind, since, found);
 }
 
 EXPORT int nvmlDeviceGetMemoryErrorCounter(Handle *handle, unsigned kind, unsigned since, unsigned place, Big *found)
 {
-    CALL_ON(handle, ANY);
+    CALL_ON(handle, WHOLE);
     int in_memory = place == 2 || place == 7; /* device memory, and SRAM, where newer GPUs count all but that */
     int code = in_memory ? ecc_errors(gpu, kind, since, found) : NOT_SUPPORTED;
     if (code == SUCCESS && place == 7)
@@ -243,7 +251,7 @@ EXPORT int nvmlDeviceGetMemoryErrorCounter(Handle *handle, unsigned kind, unsign
 
 EXPORT int nvmlDeviceGetRemappedRows(Handle *handle, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed)
 {
-    CALL_ON(handle, WHOLE);
+    CALL_ON(handle, NOT_CUT);
     if (!corrected || !uncorrected || !pending || !failed)
         return INVALID_ARGUMENT;
     if (!can_be_cut(gpu)) /* the same GPUs have HBM with spare rows */
@@ -281,7 +289,7 @@ RETIRED_PAGES(nvmlDeviceGetRetiredPages_v2, , Big *times __attribute__((unused))
 EXPORT int nvmlDeviceGetPcieThroughput(Handle *handle, unsigned direction, unsigned *found)
 {
     {
-        CALL_ON(handle, NOT_CUT);
+        CALL_ON(handle, WHOLE);
         NEED(found);
         if (direction > 1)
             return INVALID_ARGUMENT;

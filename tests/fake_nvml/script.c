@@ -10,14 +10,14 @@ typedef struct { const char *key; size_t at, bytes; } Text;
 #define GPU_NUMBER(field) { #field, offsetof(Gpu, field) }
 #define INSTANCE_NUMBER(field) { #field, offsetof(Instance, field) }
 
-static const Number MACHINE_NUMBERS[] = { { "cuda", offsetof(Machine, cuda) }, { "init_fails", offsetof(Machine, init_fails) }, { NULL, 0 } };
+static const Number MACHINE_NUMBERS[] = { { "cuda", offsetof(Machine, cuda) }, { "init_fails", offsetof(Machine, init_fails) }, { "counts_calls", offsetof(Machine, counts_calls) }, { NULL, 0 } };
 static const Number GPU_NUMBERS[] = {
     GPU_NUMBER(memory_mib), GPU_NUMBER(used_mib), GPU_NUMBER(reserved_mib), GPU_NUMBER(utilisation), GPU_NUMBER(memory_utilisation),
     GPU_NUMBER(power_mw), GPU_NUMBER(power_limit_mw), GPU_NUMBER(energy_mj), GPU_NUMBER(temperature_c), GPU_NUMBER(memory_temperature_c),
     GPU_NUMBER(slowdown_c), GPU_NUMBER(fan), GPU_NUMBER(sm_clock_mhz), GPU_NUMBER(memory_clock_mhz), GPU_NUMBER(throttle),
     GPU_NUMBER(ecc_corrected), GPU_NUMBER(ecc_uncorrected), GPU_NUMBER(remapped_corrected), GPU_NUMBER(remapped_uncorrected),
     GPU_NUMBER(remap_pending), GPU_NUMBER(remap_failed), GPU_NUMBER(pcie_tx_bytes), GPU_NUMBER(pcie_rx_bytes), GPU_NUMBER(architecture),
-    GPU_NUMBER(mig), GPU_NUMBER(lost), GPU_NUMBER(has_gpm), { NULL, 0 },
+    GPU_NUMBER(mig), GPU_NUMBER(lost), GPU_NUMBER(has_gpm), GPU_NUMBER(hides_instances), { NULL, 0 },
 };
 static const Number INSTANCE_NUMBERS[] = {
     INSTANCE_NUMBER(gi), INSTANCE_NUMBER(ci), INSTANCE_NUMBER(slot), INSTANCE_NUMBER(start), INSTANCE_NUMBER(size),

@@ -28,6 +28,7 @@ class Collector:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRY_", "XDG_", "DOCKER_"))}
         self.env = clean | {"PYTHONPATH": str(ROOT / "src"), **({} if fake is None else fake.env), **(env or {})}
         self.process: subprocess.Popen[bytes] | None = None
+        self._begun = 0  # where in the log its last start is
 
     @property
     def command(self) -> list[str]:
@@ -35,10 +36,12 @@ class Collector:
 
     @property
     def log(self) -> str:
-        return (self.folder / "log").read_text()
+        """Since its last start."""
+        return (self.folder / "log").read_bytes()[self._begun :].decode()
 
     def start(self) -> "Collector":
         with (self.folder / "log").open("ab") as log:
+            self._begun = log.tell()
             self.process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         return self
 

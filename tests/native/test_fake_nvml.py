@@ -16,11 +16,21 @@ from fake_nvml.reader import NvmlFailed, Reader, readers
 from fake_nvml.record import compare
 
 MIB = 1024 * 1024
-INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE, DRIVER_NOT_LOADED, TIMEOUT, GPU_IS_LOST, VERSION_MISMATCH = 2, 3, 6, 7, 9, 10, 15, 25
+INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE, DRIVER_NOT_LOADED, TIMEOUT = 2, 3, 6, 7, 9, 10
+FUNCTION_NOT_FOUND, GPU_IS_LOST, VERSION_MISMATCH = 13, 15, 25
 NO_INSTANCE = 0xFFFFFFFF
 FOLDER = Path(fake_nvml.__file__).parent
-RECORDING = FOLDER / "h200.json"
-H200 = FakeGpu(name="NVIDIA H200", architecture=9, memory_mib=143771, memory_temperature_c=41, gpm=dict.fromkeys(range(1, 14), 12.5), power_limit_w=700.0)
+GPM = dict.fromkeys(range(1, 14), 12.5)
+H200 = FakeGpu(name="NVIDIA H200", architecture=9, memory_mib=143771, memory_temperature_c=41, gpm=GPM, power_limit_w=700.0)
+H200_CUT = replace(
+    H200,
+    mig=True,
+    instances=(
+        FakeInstance(gi=2, slot=0, profile="3g.71gb", start=4, size=4, memory_mib=71424, used_mib=496, gpm=GPM, processes=(FakeProcess(1720, 444),)),
+        FakeInstance(gi=7, slot=1, profile="1g.18gb", start=0, memory_mib=16384, used_mib=15, gpm=GPM),
+        FakeInstance(gi=8, slot=2, profile="1g.18gb", start=1, memory_mib=16384, used_mib=15, gpm=GPM),
+    ),
+)
 
 
 @pytest.fixture
@@ -77,7 +87,7 @@ def test_memory_is_told_by_both_layouts(one):
     assert reader.tell("nvmlDeviceGetMemoryInfo(gpu)") == {"total": 1000 * MIB, "free": 650 * MIB, "used": 350 * MIB}
     newer = reader.tell("nvmlDeviceGetMemoryInfo(gpu, nvmlMemory_v2)")
     assert (newer["used"], newer["reserved"], newer["free"]) == (300 * MIB, 50 * MIB, 650 * MIB)
-    assert reader.code("nvmlDeviceGetMemoryInfo(gpu, 0x01000028)") == VERSION_MISMATCH
+    assert reader.code("nvmlDeviceGetMemoryInfo(gpu, 0x01000028)") == FUNCTION_NOT_FOUND  # of all calls this one alone
     assert reader.tell("nvmlDeviceGetBAR1MemoryInfo(gpu).bar1Total") > 0
 
 
@@ -109,10 +119,10 @@ def test_what_a_card_does_not_have_is_not_supported(one):
 
 
 def test_fields_answer_each_for_itself(one):
-    reader = one(pcie_tx_bytes=2**40, pcie_rx_bytes=7, memory_temperature_c=55)
+    reader = one(pcie_tx_bytes=2**40 + 9, pcie_rx_bytes=7, memory_temperature_c=55)
     reader.do("fields = nvmlDeviceGetFieldValues(gpu, [NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_FI_DEV_MEMORY_TEMP, 60, NVML_FI_DEV_POWER_INSTANT])")
     assert reader.tell("[field.nvmlReturn for field in fields]") == [0, 0, 0, NOT_SUPPORTED, 0]
-    assert reader.tell("fields[0].value.ullVal, fields[1].value.ullVal, fields[2].value.uiVal, fields[4].value.uiVal") == [2**40, 7, 55, 60000]
+    assert reader.tell("[fields[at].value.uiVal for at in (0, 1, 2, 4)]") == [9, 7, 55, 60000]  # the counters of PCIe have 32 bits
 
 
 def test_a_memory_temperature_that_is_not_known_is_not_zero(one):
@@ -315,7 +325,17 @@ def test_an_instance_is_recorded_too(fake: FakeNvml):
     assert seen["MIG nvmlDeviceGetUUID"] == {"type": "str"}
 
 
-def test_the_fake_answers_as_an_h200_does(fake: FakeNvml):
-    if not RECORDING.exists():
-        pytest.skip(f"there is no {RECORDING.name}: run record.py where an H200 is")
-    assert compare(json.loads(RECORDING.read_text()), recorded_on(fake, H200)) == []
+@pytest.mark.parametrize(("recording", "gpu"), [("h200.json", H200), ("h200_mig.json", H200_CUT)])
+def test_the_fake_answers_as_an_h200_does(fake: FakeNvml, recording: str, gpu: FakeGpu):
+    """The second with MIG on, cut in three, and a process in the first instance."""
+    assert compare(json.loads((FOLDER / recording).read_text()), recorded_on(fake, gpu)) == []
+
+
+def test_calls_are_counted_while_the_machine_says_so(opened, fake: FakeNvml):
+    reader = opened(FakeMachine((FakeGpu(),), counts_calls=True))
+    fake.calls()
+    reader.tell("nvmlDeviceGetPowerUsage(gpu), nvmlDeviceGetPowerUsage(gpu), nvmlDeviceGetMemoryInfo(gpu, nvmlMemory_v2)")
+    assert fake.calls() == {"nvmlDeviceGetPowerUsage": 2, "nvmlDeviceGetMemoryInfo_v2": 1}
+    fake.write(FakeMachine((FakeGpu(),)))
+    reader.tell("nvmlDeviceGetPowerUsage(gpu)")
+    assert fake.calls() == {}

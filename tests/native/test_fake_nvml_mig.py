@@ -10,6 +10,7 @@ from fake_nvml.reader import Reader, readers
 
 MIB = 1024 * 1024
 INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, VERSION_MISMATCH = 2, 3, 6, 25
+NO_INSTANCE = 0xFFFFFFFF
 HOPPER = 9
 CUT = FakeGpu(
     mig=True,
@@ -37,7 +38,7 @@ def test_mig_devices_are_in_sparse_slots(opened):
     reader = opened(FakeMachine((CUT,)))
     assert reader.tell("nvmlDeviceGetMigMode(gpu), nvmlDeviceGetMaxMigDeviceCount(gpu)") == [[1, 1], 7]
     codes = [reader.code(f"nvmlDeviceGetMigDeviceHandleByIndex(gpu, {slot})") for slot in range(8)]
-    assert codes == [0, NOT_FOUND, 0, 0, NOT_FOUND, NOT_FOUND, NOT_FOUND, INVALID_ARGUMENT]
+    assert codes == [0, NOT_FOUND, 0, 0, NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND]
 
 
 def test_a_mig_device_knows_its_place(opened):
@@ -79,11 +80,29 @@ def test_processes_under_mig_are_on_the_instance_and_on_the_parent(opened):
     assert reader.tell("[(found.pid, found.gpuInstanceId, found.computeInstanceId) for found in nvmlDeviceGetComputeRunningProcesses(gpu)]") == [[11, 7, 0], [12, 9, 0]]
 
 
-@pytest.mark.parametrize("call", ["PowerUsage({})", "Temperature({}, 0)", "UtilizationRates({})", "ProcessUtilization({}, 0)", "TotalEnergyConsumption({})", "ClockInfo({}, 1)"])
-def test_an_instance_has_none_of_the_whole_gpus_numbers(opened, call: str):
+def test_a_driver_may_not_say_in_which_instance_a_process_is(opened):
+    reader = opened(FakeMachine((replace(CUT, hides_instances=True),)))
+    reader.do("cut = nvmlDeviceGetMigDeviceHandleByIndex(gpu, 0)")
+    where = "[(found.pid, found.gpuInstanceId) for found in nvmlDeviceGetComputeRunningProcesses({})]"
+    assert reader.tell(where.format("gpu")) == [[11, NO_INSTANCE], [12, NO_INSTANCE]]
+    assert reader.tell(where.format("cut")) == [[11, 7]]
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [("PowerUsage({})", NOT_SUPPORTED), ("UtilizationRates({})", NOT_SUPPORTED), ("TotalEnergyConsumption({})", NOT_SUPPORTED), ("ClockInfo({}, 1)", NOT_SUPPORTED),
+     ("Temperature({}, 0)", INVALID_ARGUMENT), ("ProcessUtilization({}, 0)", INVALID_ARGUMENT), ("FieldValues({}, [1])", INVALID_ARGUMENT)],
+)
+def test_an_instance_has_none_of_the_whole_gpus_numbers(opened, call: str, code: int):
     reader = opened(FakeMachine((CUT,)))
     reader.do("cut = nvmlDeviceGetMigDeviceHandleByIndex(gpu, 0)")
-    assert reader.code("nvmlDeviceGet" + call.format("cut")) == NOT_SUPPORTED
+    assert reader.code("nvmlDeviceGet" + call.format("cut")) == code
+
+
+def test_rows_that_were_replaced_are_not_told_under_mig(opened):
+    reader = opened(FakeMachine((CUT,)))
+    assert reader.code("nvmlDeviceGetRemappedRows(gpu)") == NOT_SUPPORTED
+    assert reader.tell("[field.nvmlReturn for field in nvmlDeviceGetFieldValues(gpu, [NVML_FI_DEV_REMAPPED_COR, NVML_FI_DEV_MEMORY_TEMP, NVML_FI_DEV_POWER_INSTANT])]") == [NOT_SUPPORTED, NOT_SUPPORTED, 0]
 
 
 def test_a_cut_gpu_has_power_and_no_utilisation(opened):
@@ -112,6 +131,7 @@ def test_gpm_tells_the_whole_gpu_and_each_instance(opened):
     assert reader.tell("nvmlGpmQueryDeviceSupport(gpu).isSupportedDevice") == 1
     assert reader.tell("metrics(lambda sample: nvmlGpmSampleGet(gpu, sample), (2, 10, 5))") == [[0, 50.0], [0, 12.25], [NOT_SUPPORTED, 0.0]]
     assert reader.tell("metrics(lambda sample: nvmlGpmMigSampleGet(gpu, 3, sample), (2,))") == [[0, 77.5]]
+    assert reader.tell("metrics(lambda sample: nvmlGpmSampleGet(nvmlDeviceGetMigDeviceHandleByIndex(gpu, 1), sample), (2,))") == [[0, 77.5]]
     assert reader.code("nvmlGpmMigSampleGet(gpu, 5, nvmlGpmSampleAlloc())") == NOT_SUPPORTED
     assert reader.code("nvmlGpmMigSampleGet(gpu, 4, nvmlGpmSampleAlloc())") == INVALID_ARGUMENT
     assert reader.code("metrics(lambda sample: nvmlGpmSampleGet(gpu, sample), (2,), version=9)") == VERSION_MISMATCH

@@ -12,6 +12,7 @@ from gpufairy.api.policy import API
 from gpufairy.api.shapes import moment
 from gpufairy.control.agents import Stamp
 from gpufairy.core.agent import Agent, AgentWaiting, fingerprint
+from gpufairy.core.believe import own_sessions
 from gpufairy.core.errors import NotSignedIn
 from gpufairy.core.names import node_name
 from gpufairy.wire.read import read
@@ -42,6 +43,7 @@ def add_for_agents(router: APIRouter, context: Context) -> None:
         stamp, body = stamp_of(request), await whole_body(request)
         house.agents.check(node_name(name), stamp, body)
         report, samples = read_report(body, name, house.clock())
+        samples = tuple(own_sessions(sample, house.node_of) for sample in samples)
         house.watch.take(samples[-1], version=report.version)
         for sample in samples:
             await context.keep_sample(sample)

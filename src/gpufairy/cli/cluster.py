@@ -40,8 +40,15 @@ def _card_row(name: str, node: Record, card: Record) -> list[str | Text]:
         share_words(card.get("free_share")),
         "" if memory is None else show_size(int(memory)),
         safe(node.get("cpus")),
-        ", ".join(_holder(holder) for holder in card.get("holders") or []),
+        ", ".join(_holder(holder) for holder in card.get("holders") or []) or _not_handed_out(card),
     ]
+
+
+def _not_handed_out(card: Record) -> str:
+    """Nobody holds it, and yet somebody is on it, or nobody can tell."""
+    now = card.get("now") or {}
+    unread = not card.get("processes") and card.get("fgpu") is not None  # of ours, nothing read says nothing: the queue decides
+    return "" if now.get("free") or unread else safe(now.get("why"))
 
 
 def _holder(holder: Record) -> str:

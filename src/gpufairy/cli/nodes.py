@@ -1,4 +1,5 @@
 """`fairy node`: the machines, taking one out of use, and letting agents of others report."""
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -8,12 +9,22 @@ from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.tables import print_table, with_simulated
 from gpufairy.cli.words import print_json, safe, share_words
 from gpufairy.client.protocol import Record
-from gpufairy.core.amounts import show_size
+from gpufairy.core.amounts import show_duration, show_size
 from gpufairy.core.errors import BadInput
 
-app = group("Nodes: the machines that sessions run on.", "fairy node drain gpu01 --why 'new driver on Friday'")
+app = group(
+    "Hosts: those that sessions run on, and those that are only watched.", "fairy node drain gpu01 --why 'new driver on Friday'",
+    means_something_alone=True,
+)  # fmt: skip
 
+COLUMNS = ["NODE", "STATE", "UP", "GPUS FREE", "GPUS", "CPU", "MEMORY", "LEFT FOR SESSIONS", "WHY"]
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")]
+
+
+@app.callback(invoke_without_command=True)
+def nothing_said(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        list_nodes(ctx)
 
 
 @app.command("list", epilog=example_text("fairy node list"))
@@ -26,23 +37,30 @@ def list_nodes(ctx: typer.Context, as_json: AsJson = False) -> None:
     elif not nodes:
         print("No nodes yet. A node appears when an engine offers one: see the log of the server.")
     else:
-        print_table(["NODE", "STATE", "GPUS FREE", "GPUS", "CPUS FREE", "MEMORY FREE", "WHY"], [_row(node) for node in nodes])
+        print_table(COLUMNS, [_row(node) for node in nodes])
 
 
 def _row(node: Record) -> list[str | Text]:
     free, gpus = node.get("free") or {}, node.get("gpus") or []
     kinds = ", ".join(dict.fromkeys(safe(gpu.get("kind")) for gpu in gpus))
-    memory = free.get("memory_bytes")
-    cpus = f"{safe(free.get('cpus'))} of {safe(node.get('cpus'))}" if free else safe(node.get("cpus"))
+    memory, host = free.get("memory_bytes"), node.get("host") or {}
+    left = f"{safe(free.get('cpus'))} of {safe(node.get('cpus'))} CPUs" if free else ""
     return [
         safe(node["name"]),
         safe(node.get("state")),
+        "" if host.get("up_s") is None else show_duration(timedelta(seconds=round(host["up_s"]))),
         share_words(free.get("gpus")) if free else str(sum((gpu.get("now") or {}).get("free") is True for gpu in gpus)),
         with_simulated(f"{len(gpus)} {kinds}".strip(), any(gpu.get("simulated") for gpu in gpus)),
-        cpus,
-        "" if memory is None else show_size(int(memory)),
+        "" if host.get("cpu_used") is None else f"{100 * host['cpu_used']:.0f}%",
+        _memory_used(host),
+        left if memory is None else f"{left}, {show_size(int(memory))}",
         "; ".join([safe(node.get("why")), *map(safe, node.get("trouble") or [])]).strip("; "),
     ]
+
+
+def _memory_used(host: Record) -> str:
+    total, available = host.get("memory_total_bytes"), host.get("memory_available_bytes")
+    return "" if total is None or available is None else f"{show_size(total - available)} / {show_size(total)}"
 
 
 @app.command(epilog=example_text("fairy node drain gpu01 --why 'new driver on Friday'"))

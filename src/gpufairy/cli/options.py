@@ -24,9 +24,9 @@ def one_command(function: Callable[..., None], example: str, *, takes_a_command:
     return app
 
 
-def group(help_text: str, example: str) -> typer.Typer:
+def group(help_text: str, example: str, *, means_something_alone: bool = False) -> typer.Typer:
     return typer.Typer(
-        add_completion=False, rich_markup_mode=None, no_args_is_help=True, help=help_text,
+        add_completion=False, rich_markup_mode=None, no_args_is_help=not means_something_alone, help=help_text,
         epilog=example_text(example), context_settings=HELP_BY,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from gpufairy.control.registry import Registry
 from gpufairy.control.watch import Watch
 from gpufairy.core.cluster import Cluster, Policy
 from gpufairy.core.explain import Outlook, outlook
+from gpufairy.core.free_now import fit_to_use
 from gpufairy.core.image import ImageRules
 from gpufairy.core.ledger import Usage, added, hold_ended
 from gpufairy.core.lifecycle import Phase
@@ -76,7 +77,13 @@ class House:
             return replace(node, state=NodeState.SILENT, state_why=f"no answer since {self.silent_since:%H:%M:%S}")
         if drained_why is not None:
             return replace(node, state=NodeState.DRAINED, state_why=drained_why)
-        return node
+        seen = self.watch.host(node.name)
+        return node if seen is None or seen.sample is None else fit_to_use(node, seen.sample)
+
+    def node_of(self, session_id: str) -> str | None:
+        """Where a live session has its seat."""
+        session = self.book.get(session_id)
+        return None if session is None or session.seat is None else session.seat.node
 
     def cluster(self) -> Cluster:
         """One picture of now. Good until the next await: the queues in it are the book's own."""

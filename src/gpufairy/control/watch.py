@@ -50,7 +50,8 @@ class Watch:
 
     def readings(self) -> dict[str, GpuReading]:
         """By UUID of the GPU or MIG instance, of the hosts that are not silent: what was true a minute ago says nothing of now."""
-        return {reading.uuid: reading for sample in self.samples() for reading in sample.readings}
+        ours_last = sorted(self.samples(), key=lambda sample: sample.node in self.own)  # nobody else speaks for our own GPUs
+        return {reading.uuid: reading for sample in ours_last for reading in sample.readings}
 
     def devices(self) -> dict[str, tuple[str, GpuDevice]]:
         """Every GPU and MIG instance that a host has told of, with its host; of silent ones, as they were."""

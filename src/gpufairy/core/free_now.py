@@ -1,8 +1,9 @@
 """Which GPU is free right now, and if not, why: nobody is on it, somebody holds it, somebody's process is there and works or not."""
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpufairy.core.amounts import show_size
+from gpufairy.core.node import Node, NodeState
 from gpufairy.core.node_sample import NodeSample, ProcessReading
 from gpufairy.core.reading import GpuDevice
 
@@ -32,6 +33,16 @@ def free_now(device: GpuDevice, sample: NodeSample, held_by: Sequence[str] = ())
     if not here:
         return FreeNow(True, "nobody is on it")
     return FreeNow(False, _on_it(here), idle=_all_idle(here))
+
+
+def fit_to_use(node: Node, sample: NodeSample) -> Node:
+    """Without the GPUs that are lost; and faulty, so that nothing starts there, while its driver says nothing at all."""
+    if not any(not gpu.simulated for gpu in node.gpus):
+        return node
+    if not sample.gpus_known:
+        return replace(node, state=NodeState.FAULTY, state_why="; ".join(sample.trouble) or "its driver does not answer")
+    lost = {gpu.uuid for gpu in sample.lost}
+    return replace(node, gpus=tuple(gpu for gpu in node.gpus if gpu.uuid not in lost)) if lost else node
 
 
 def _cut(gpu: GpuDevice, sample: NodeSample) -> FreeNow:

@@ -10,6 +10,7 @@ from gpufairy.core.share import PARTS
 class NodeState(StrEnum):
     READY = "ready"
     DRAINED = "drained"  # by an admin: what runs goes on, nothing new starts
+    FAULTY = "faulty"  # its driver does not answer: what runs goes on, nothing new starts
     SILENT = "silent"  # gave no answer for a while; nothing is known of what runs there
 
 

@@ -3,7 +3,7 @@ killed, uses this.
 """
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pynvml  # type: ignore[import-untyped]
@@ -11,14 +11,24 @@ import pynvml  # type: ignore[import-untyped]
 from gpufairy.core.reading import GpuProcess, GpuReading, GpuSample, LostGpu
 from gpufairy.devices.nvml_calls import GpuGone, ask, open_library
 from gpufairy.devices.nvml_events import XidEvents
-from gpufairy.devices.nvml_found import FoundGpu, count_gpus, find_gpus, find_instances
+from gpufairy.devices.nvml_found import Found, FoundGpu, count_gpus, find_gpus
 from gpufairy.devices.nvml_gpm import UNKNOWN_WORK, Gpm
+from gpufairy.devices.nvml_pcie import Pcie
 from gpufairy.devices.nvml_processes import Processes
 from gpufairy.devices.nvml_readings import SlowReading, read_gpu, read_instance, read_slow
 from gpufairy.devices.nvml_words import cuda_text
 
-SLOW_S = 5.0  # energy takes 3.5 ms, MIG mode 0.3 ms; limits and counts of errors hardly change
+SLOW_S = 5.0  # finding the instances of an H200 takes 50 ms, energy 3.5 ms; limits and counts of errors hardly change
 AT_ONCE = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """At one GPU. Instances that did not answer as they should are not in `gpu` any more."""
+
+    gpu: FoundGpu
+    readings: tuple[GpuReading, ...]
+    processes: tuple[GpuProcess, ...]
 
 
 class Nvml:
@@ -35,7 +45,7 @@ class Nvml:
 
     def open(self) -> None:
         open_library()
-        self._gpm, self._processes, self._events = Gpm(), Processes(), XidEvents()
+        self._gpm, self._pcie, self._processes, self._events = Gpm(), Pcie(), Processes(), XidEvents()
         cuda = ask(pynvml.nvmlSystemGetCudaDriverVersion_v2)
         self._driver, self._driver_cuda = ask(pynvml.nvmlSystemGetDriverVersion), None if cuda is None else cuda_text(cuda)
 
@@ -47,21 +57,13 @@ class Nvml:
     def sample(self, now: datetime) -> GpuSample:
         began_s = time.perf_counter()
         self._look_around()
-        readings: list[GpuReading] = []
-        processes: list[GpuProcess] = []
-        for gpu in self._found:
-            try:
-                new = list(self._readings_of(gpu, now)), list(self._processes_of(gpu, now))
-            except GpuGone as error:
-                self._lose(gpu, error)
-                continue
-            readings += new[0]
-            processes += new[1]
+        looks = list(self._looks(now))
+        self._found = tuple(look.gpu for look in looks)
         return GpuSample(
             now,
             devices=tuple(one.device for gpu in self._found for one in (gpu.gpu, *gpu.instances)),
-            readings=tuple(readings),
-            processes=tuple(processes),
+            readings=tuple(reading for look in looks for reading in look.readings),
+            processes=tuple(process for look in looks for process in look.processes),
             xids=self._events.taken(),
             lost=tuple(self._lost[index] for index in sorted(self._lost)),
             driver=self._driver,
@@ -70,56 +72,71 @@ class Nvml:
         )
 
     def _look_around(self) -> None:
-        """All is found anew every few seconds, and when something changed. Instances are listed each time: they are cut while we run."""
+        """All is found anew every few seconds, and when something is not as it was."""
         count, now_s = count_gpus(), self._clock_s()
         if count == self._count and now_s < self._find_at_s:
-            for gpu in [gpu for gpu in self._found if gpu.gpu.device.mig]:
-                self._look_at_cut(gpu)
             return
         self._count, self._find_at_s = count, now_s + self._slow_s
         found, lost = find_gpus(count, self._uuids)
-        self._found, self._lost = tuple(found), {gone.index: gone for gone in lost}
+        self._lost = {gone.index: gone for gone in lost}
         self._uuids |= {gpu.gpu.device.index: gpu.gpu.device.uuid for gpu in found}
-        for gpu in found:
-            self._look_slowly(gpu)
+        self._found = tuple(gpu for gpu in found if self._looked_slowly(gpu))
         here = {one.device.uuid for gpu in self._found for one in (gpu.gpu, *gpu.instances)}
         self._gpm.keep(here)
+        self._pcie.keep(here)
         self._processes.keep(here)
         self._events.listen_to(gpu.gpu for gpu in self._found)
 
-    def _look_at_cut(self, gpu: FoundGpu) -> None:
-        try:
-            instances = find_instances(gpu)
-        except GpuGone as error:
-            self._lose(gpu, error)
-            return
-        self._found = tuple(replace(gpu, instances=instances) if one is gpu else one for one in self._found)
-
-    def _look_slowly(self, gpu: FoundGpu) -> None:
+    def _looked_slowly(self, gpu: FoundGpu) -> bool:
         try:
             self._slow[gpu.gpu.device.uuid] = read_slow(gpu.gpu.handle)
         except GpuGone as error:
             self._lose(gpu, error)
+            return False
+        return True
 
-    def _readings_of(self, gpu: FoundGpu, now: datetime) -> Iterator[GpuReading]:
+    def _looks(self, now: datetime) -> Iterator[Look]:
+        for gpu in self._found:
+            try:
+                look = self._look_at(gpu, now)
+            except GpuGone as error:
+                self._lose(gpu, error)
+                continue
+            yield look
+
+    def _look_at(self, gpu: FoundGpu, now: datetime) -> Look:
+        whole = self._read_gpu(gpu, now)
+        parts = [(one, self._read_instance(gpu, one, now)) for one in gpu.instances]
+        sound = [(one, reading) for one, reading in parts if reading.memory_total_bytes == one.device.memory_bytes]
+        if len(sound) < len(parts):
+            gpu = self._without_stale(gpu, tuple(one for one, _ in sound))
+        listed = self._processes.on(gpu, now)
+        readings = (whole, *(reading for _, reading in sound))
+        return Look(
+            gpu,
+            tuple(one if listed[one.uuid] is not None else replace(one, processes_known=False) for one in readings),
+            tuple(process for on_device in listed.values() for process in on_device or ()),
+        )
+
+    def _without_stale(self, gpu: FoundGpu, sound: tuple[Found, ...]) -> FoundGpu:
+        """One whose memory is not what it was, or not to be read, is gone or was cut anew: nothing is told of it until it is found."""
+        self._find_at_s = AT_ONCE
+        self._gpm.forget({one.device.uuid for one in gpu.instances} - {one.device.uuid for one in sound})
+        return replace(gpu, instances=sound)
+
+    def _read_gpu(self, gpu: FoundGpu, now: datetime) -> GpuReading:
+        uuid = gpu.gpu.device.uuid
         work = self._gpm.of_gpu(gpu.gpu) if gpu.has_gpm else UNKNOWN_WORK
-        yield read_gpu(gpu.gpu, now, self._slow[gpu.gpu.device.uuid], work)
-        for instance in gpu.instances:
-            work = self._gpm.of_instance(gpu.gpu, instance) if gpu.has_gpm else UNKNOWN_WORK
-            reading = read_instance(instance, now, work)
-            if reading.memory_total_bytes != instance.device.memory_bytes:
-                self._find_at_s = AT_ONCE  # cut anew under its old UUID, or gone since it was listed
-            yield reading
+        reading = read_gpu(gpu.gpu, now, self._slow[uuid], work)
+        carried = self._pcie.carried(uuid, (reading.pcie_sent_bytes, reading.pcie_received_bytes), work, self._clock_s())
+        return replace(reading, pcie_sent_bytes=carried.sent_bytes, pcie_received_bytes=carried.received_bytes)
 
-    def _processes_of(self, gpu: FoundGpu, now: datetime) -> Iterator[GpuProcess]:
-        if not gpu.gpu.device.mig:
-            yield from self._processes.on_gpu(gpu.gpu, now)
-        for instance in gpu.instances:
-            yield from self._processes.on_instance(instance)
+    def _read_instance(self, gpu: FoundGpu, instance: Found, now: datetime) -> GpuReading:
+        work = self._gpm.of_instance(gpu.gpu, instance) if gpu.has_gpm else UNKNOWN_WORK
+        return read_instance(instance, now, work)
 
     def _lose(self, gpu: FoundGpu, error: GpuGone) -> None:
         """No reading of it from here on, and no device: what does not answer must not look idle. It is looked for in the next sample."""
         device = gpu.gpu.device
-        self._found = tuple(one for one in self._found if one is not gpu)
         self._lost[device.index] = LostGpu(device.index, device.uuid, error.detail)
         self._find_at_s = AT_ONCE

@@ -1,10 +1,11 @@
 """GPM: how the SMs, the tensor cores and the memory worked between two looks, on Hopper and later, of a GPU or of one instance."""
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
 
+from gpufairy.devices.kinds import MIB
 from gpufairy.devices.nvml_calls import ask
 from gpufairy.devices.nvml_found import Found
 from gpufairy.devices.nvml_words import part
@@ -14,17 +15,23 @@ METRICS = (  # in the order of Work
     pynvml.NVML_GPM_METRIC_SM_OCCUPANCY,
     pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
     pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL,
+    pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC,
+    pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC,
 )
+MOST_MIB_S = 1_000_000  # 16 times what PCIe 5 carries: more, and NaN, is a mistake of the driver's
+PARTS = 4  # the first so many are percentages, the rest MiB a second
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Each 0 to 1."""
+    """The first four from 0 to 1."""
 
     sm_active: float | None = None
     sm_occupancy: float | None = None
     tensor_active: float | None = None
     dram_active: float | None = None
+    sent_bytes_s: float | None = None  # by PCIe
+    received_bytes_s: float | None = None
 
 
 UNKNOWN_WORK = Work()
@@ -44,15 +51,20 @@ class Gpm:
 
     def of_instance(self, gpu: Found, instance: Found) -> Work:
         """GPM counts by GPU instance: where several compute instances share one, its figures are nobody's own."""
-        if not instance.alone:
+        if instance.part is None or not instance.alone:
             return UNKNOWN_WORK
-        return self._work(instance.device.uuid, pynvml.nvmlGpmMigSampleGet, gpu.handle, instance.gpu_instance)
+        return self._work(instance.device.uuid, pynvml.nvmlGpmMigSampleGet, gpu.handle, instance.part[0])
 
     def keep(self, uuids: Iterable[str]) -> None:
-        """Lets go of the looks at devices that are not there any more: each holds memory of the driver's."""
-        for kept in (self._last, self._spare):
-            for uuid in kept.keys() - set(uuids):
-                ask(pynvml.nvmlGpmSampleFree, kept.pop(uuid))
+        """Lets go of the looks at all other devices: each holds memory of the driver's."""
+        self.forget((self._last.keys() | self._spare.keys()) - set(uuids))
+
+    def forget(self, uuids: Iterable[str]) -> None:
+        """The next look is a first one again."""
+        for uuid in uuids:
+            for kept in (self._last, self._spare):
+                if uuid in kept:
+                    ask(pynvml.nvmlGpmSampleFree, kept.pop(uuid))
 
     def _work(self, uuid: str, look: Any, *args: Any) -> Work:
         before = self._last.pop(uuid, None)
@@ -75,8 +87,14 @@ class Gpm:
             wanted.metrics[place].metricId = metric
         if ask(pynvml.nvmlGpmMetricsGet, wanted) is None:
             return UNKNOWN_WORK
-        return Work(*(_value(wanted.metrics[place]) for place in range(len(METRICS))))
+        parts = (_value(wanted.metrics[place], part) for place in range(PARTS))
+        rates = (_value(wanted.metrics[place], bytes_s) for place in range(PARTS, len(METRICS)))
+        return Work(*parts, *rates)
 
 
-def _value(metric: Any) -> float | None:
-    return part(metric.value) if metric.nvmlReturn == pynvml.NVML_SUCCESS else None
+def _value(metric: Any, meaning: Callable[[float], float | None]) -> float | None:
+    return meaning(metric.value) if metric.nvmlReturn == pynvml.NVML_SUCCESS else None
+
+
+def bytes_s(mib_s: float) -> float | None:
+    return mib_s * MIB if 0 <= mib_s < MOST_MIB_S else None

@@ -54,7 +54,7 @@ class NvmlSource:
         self._on_sample, self._patience = on_sample, patience
         self._silence_s = max(patience.silence_s, every_s + patience.silence_s / 2)
         self._sample: GpuSample | None = None
-        self._seen_gpus = self._no_driver = self._hung = False
+        self._seen_gpus = self._no_driver = self._hung = self._answered = False
         self._heard_s = 0.0  # when the last line came
         self._trouble = "the NVIDIA driver has not been asked yet"
         self._failures = 0  # in a row
@@ -77,6 +77,11 @@ class NvmlSource:
         if self._no_driver and not self._seen_gpus:  # where GPUs were seen, a driver that vanished is no proof that they did
             return GpuSample(datetime.now(UTC))
         return self._sample if time.monotonic() - self._heard_s <= self._silence_s else None
+
+    @property
+    def answered(self) -> bool:
+        """Whether anything was heard yet: a sample, or why there is none."""
+        return self._answered
 
     async def start(self) -> None:
         self._heard_s = time.monotonic()
@@ -132,7 +137,7 @@ class NvmlSource:
             limit_s, told = self._silence_s, True
 
     def _hear(self, told: GpuSample | str) -> None:
-        self._heard_s, self._hung = time.monotonic(), False
+        self._heard_s, self._hung, self._answered = time.monotonic(), False, True
         if isinstance(told, str):
             self._sample, self._trouble = None, told
             return

@@ -1,17 +1,13 @@
 """GPUs that are not there, for trying gpufairy out. Whatever shows one says that it is simulated."""
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from gpufairy.core.amounts import shown
 from gpufairy.core.errors import BadInput
 from gpufairy.core.mig import MigInstance, MigTable
 from gpufairy.core.mig_layout import lay_out
-from gpufairy.core.node import Gpu, Node
-from gpufairy.core.reading import GpuReading
+from gpufairy.core.node import Gpu
 from gpufairy.devices.kinds import ALIASES, MEMORY_MIB, MIB, kind_named
 from gpufairy.devices.mig_tables import mig_tables
 
@@ -82,56 +78,3 @@ def cut_names(parts: Sequence[str]) -> list[str]:
 def _kinds_like(text: str) -> str:
     near = get_close_matches(text.upper(), [*MEMORY_MIB, *ALIASES], n=3, cutoff=0.5)
     return (f"Did you mean {' or '.join(near)}? " if near else "") + f"There are {', '.join(MEMORY_MIB)}."
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """What one process has used since it began."""
-
-    start_ticks: int
-    cpu_s: float
-    resident_bytes: int
-
-
-class SimulatedLoad:
-    """Lets a simulated GPU look as busy as the processes that hold it keep the CPUs."""
-
-    def __init__(self, nodes: Iterable[Node], cores: int | None = None) -> None:
-        self._memory_bytes = {gpu.uuid: gpu.memory_bytes for node in nodes for gpu in node.gpus}
-        self._cores = cores or len(os.sched_getaffinity(0))
-        self._before: dict[int, Used] = {}
-        self._sampled_s: float | None = None
-
-    def sample(self, pids_by_gpu: Mapping[str, Sequence[int]], now_s: float) -> dict[str, GpuReading]:
-        """`now_s` is of a clock that never runs back. The first sample has nothing to compare with, so its utilisation is not known."""
-        used = {pid: found for pid in {pid for pids in pids_by_gpu.values() for pid in pids} if (found := used_by(pid)) is not None}
-        elapsed_s = None if self._sampled_s is None else now_s - self._sampled_s
-        at = datetime.now(UTC)
-        readings = {}
-        for uuid, pids in pids_by_gpu.items():
-            here = {pid: used[pid] for pid in pids if pid in used}
-            busy = None if elapsed_s is None or elapsed_s <= 0 else min(1.0, self._cpu_s(here) / elapsed_s / self._cores)
-            resident = sum(process.resident_bytes for process in here.values())
-            readings[uuid] = GpuReading(uuid, at, busy, min(resident, self._memory_bytes.get(uuid, resident)), simulated=True)
-        self._before, self._sampled_s = used, now_s
-        return readings
-
-    def _cpu_s(self, processes: Mapping[int, Used]) -> float:
-        """Used since the last sample. A process not seen then, or a new one under an old number, has used all of its time since."""
-        spent_s = 0.0
-        for pid, process in processes.items():
-            before = self._before.get(pid)
-            same = before is not None and before.start_ticks == process.start_ticks
-            spent_s += process.cpu_s - (before.cpu_s if same and before is not None else 0.0)
-        return max(0.0, spent_s)
-
-
-def used_by(pid: int) -> Used | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            line = file.read(4096)
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None
-    fields = line[line.rfind(b")") + 1 :].split()
-    ticks, page_bytes = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-    return Used(int(fields[19]), (int(fields[11]) + int(fields[12])) / ticks, max(0, int(fields[21])) * page_bytes)

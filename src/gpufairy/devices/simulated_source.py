@@ -10,7 +10,6 @@ from gpufairy.core.mig import MigInstance
 from gpufairy.core.node import Gpu
 from gpufairy.core.reading import GpuDevice, GpuProcess, GpuReading, GpuSample
 from gpufairy.devices.gpu_source import OnSample
-from gpufairy.devices.simulated import Used, used_by
 
 PidsByGpu = Callable[[], Awaitable[Mapping[str, Sequence[int]]]]  # by the UUID of what they hold: a GPU or an instance
 
@@ -36,6 +35,10 @@ class SimulatedSource:
     @property
     def trouble(self) -> str:
         return ""
+
+    @property
+    def answered(self) -> bool:
+        return self._sample is not None
 
     def latest(self) -> GpuSample | None:
         return self._sample
@@ -76,6 +79,15 @@ class SimulatedSource:
 
 
 @dataclass(frozen=True, slots=True)
+class Used:
+    """What one process has used since it began."""
+
+    start_ticks: int
+    cpu_s: float
+    resident_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Took:
     part: float | None  # of all CPUs; None: not seen long enough
     resident_bytes: int
@@ -107,6 +119,17 @@ class CpuTimes:
         before = self._before.get(pid)
         same = before is not None and before.start_ticks == process.start_ticks
         return max(0.0, process.cpu_s - (before.cpu_s if same and before is not None else 0.0))
+
+
+def used_by(pid: int) -> Used | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            line = file.read(4096)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    fields = line[line.rfind(b")") + 1 :].split()
+    ticks, page_bytes = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    return Used(int(fields[19]), (int(fields[11]) + int(fields[12])) / ticks, max(0, int(fields[21])) * page_bytes)
 
 
 def processes_on(device: GpuDevice, took: Mapping[int, Took]) -> Iterator[GpuProcess]:

@@ -29,6 +29,7 @@ from gpufairy.node.whose import Whose
 Source = NvmlSource | SimulatedSource
 Consumer = Callable[[NodeSample], Awaitable[None]]
 FIRST_SAMPLE_S = 25.0  # a driver that is loaded by being asked takes ten
+NO_DRIVER_S = 1.0  # after an answer that is none: whether there is a driver at all is told by how the process that asked it ends
 
 
 def make_source(simulate: str | None, every_s: float, on_sample: OnSample) -> Source:
@@ -77,7 +78,9 @@ def page_for(every_s: float) -> Page:
 async def first_sample(sampler: Sampler, source: Source) -> NodeSample:
     """The first that has GPUs, or says why it has none."""
     until_s = time.monotonic() + FIRST_SAMPLE_S
-    while source.latest() is None and time.monotonic() < until_s:  # noqa: ASYNC110 - a source has no bell, and this waits once
+    while source.latest() is None and time.monotonic() < until_s:
+        if source.answered:
+            until_s = min(until_s, time.monotonic() + NO_DRIVER_S)
         await asyncio.sleep(0.05)
     return await sampler.take()
 

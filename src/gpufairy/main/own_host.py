@@ -1,6 +1,7 @@
 """The server watches its own host, as an agent would: the same parts, but what is seen is handed over, not sent."""
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from gpufairy.control.history import Chronicle
 from gpufairy.control.house import House
@@ -14,10 +15,9 @@ from gpufairy.devices.nvml_source import NvmlSource
 from gpufairy.devices.simulated_source import SimulatedSource
 from gpufairy.engines.docker import DockerEngine
 from gpufairy.engines.process import ProcessEngine
-from gpufairy.main.collect import Source, engine_sockets, naming_rules
+from gpufairy.main.collect import Source, engine_sockets, naming_rules, page_for
 from gpufairy.node.accounts import Accounts
 from gpufairy.node.containers import Containers
-from gpufairy.node.exporter import Page
 from gpufairy.node.host import HostReader
 from gpufairy.node.outlet import Outlet
 from gpufairy.node.processes import Processes
@@ -27,6 +27,8 @@ from gpufairy.node.whose import SessionFacts, Whose
 from gpufairy.wire.config import WatchConfig
 
 KEPT_EVERY_S = 5.0  # as often as agents report
+MOST_GATHERED = 600  # samples, while the store does not answer
+FIRST_ANSWER_S = 12.0  # a driver that is loaded by being asked takes ten
 
 
 class SessionPids:
@@ -75,9 +77,9 @@ class SessionPids:
 class OwnHost:
     def __init__(
         self, house: House, engine: ProcessEngine | DockerEngine, node: Node, *,
-        watch: WatchConfig, every_s: float, server_id: str | None, socket: str | None = None,
+        watch: WatchConfig, every_s: float, server_id: str | None, socket: str | None = None, data: Path | None = None,
     ) -> None:  # fmt: skip
-        """`socket`: of the container engine, where the settings name it."""
+        """`socket`: of the container engine, where the settings name it. `data`: where counts are kept."""
         self._house, self._chronicle = house, Chronicle(house)
         simulated = not node.gpus or any(gpu.simulated for gpu in node.gpus)
         pids = SessionPids(house, engine, 0.5 if simulated else KEPT_EVERY_S - 1)
@@ -88,9 +90,10 @@ class OwnHost:
         whose = Whose(containers, rules, accounts=accounts.name, sessions_by_pid=pids.session_of, server_id=server_id)
         eyes = Eyes(Processes(), containers, whose, HostReader(accounts=accounts.name), SessionUse())
         self._sampler = Sampler(node.name, self._source, eyes, pids_of_sessions=pids.by_session)
-        self._outlet = Outlet(Page())
+        self._outlet = Outlet(page_for(every_s), data=data)
         self._gathered: list[NodeSample] = []
-        self._kept_s = time.monotonic()
+        self._kept_s = self._began_s = time.monotonic()
+        self._answered = False
 
     async def start(self) -> None:
         await self._source.start()
@@ -101,12 +104,17 @@ class OwnHost:
     async def look(self) -> None:
         """A loop's turn."""
         sample = await self._sampler.take()
+        self._answered |= sample.gpus_known
+        if not self._answered and time.monotonic() - self._began_s < FIRST_ANSWER_S:
+            return  # a driver that was not heard yet is not a faulty one
         self._house.watch.take(sample, own=True)
         self._outlet.put(sample)
         self._gathered.append(sample)
+        del self._gathered[:-MOST_GATHERED]
         if time.monotonic() - self._kept_s >= KEPT_EVERY_S:
-            self._kept_s, gathered, self._gathered = time.monotonic(), self._gathered, []
-            await self._chronicle.take(mean_sample(gathered))
+            self._kept_s = time.monotonic()
+            await self._chronicle.take(mean_sample(self._gathered))
+            self._gathered.clear()  # and not before: what the store did not take goes with the next
 
     async def roll_up(self) -> None:
         await self._chronicle.roll_up()

@@ -109,7 +109,8 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
 def own_host(setup: Setup, house: House, engine: ProcessEngine | DockerEngine) -> OwnHost:
     ours = server_id(setup.data) if setup.engine == "docker" else None
     watch, socket = setup.config.watch, setup.config.docker.socket
-    return OwnHost(house, engine, setup.node, watch=watch, every_s=setup.config.sample_every_s, server_id=ours, socket=socket)
+    every_s, data = setup.config.sample_every_s, setup.data
+    return OwnHost(house, engine, setup.node, watch=watch, every_s=every_s, server_id=ours, socket=socket, data=data)
 
 
 def apps_settings(setup: Setup) -> AppsSettings:

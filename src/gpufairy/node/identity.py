@@ -1,5 +1,6 @@
 """The agent's own key: made at its first start, kept where only its account can read it, never sent anywhere."""
 import base64
+import contextlib
 import os
 from pathlib import Path
 
@@ -47,12 +48,15 @@ def own_identity(folder: Path) -> Identity:
 
 
 def _write_once(file: Path, secret: bytes) -> None:
-    """Whole or not at all, even if the power fails in between."""
+    """Whole or not at all, even if the power fails in between; of two that start at once, both use the key of the first."""
     part = file.with_suffix(f".{os.getpid()}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    part.unlink(missing_ok=True)  # of a crash, under the same number
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(descriptor, secret)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    part.rename(file)
+    with contextlib.suppress(FileExistsError):
+        os.link(part, file)
+    part.unlink()

@@ -51,10 +51,11 @@ class Sampler:
         pids_of_sessions: PidsOfSessions | None = None, window: ActivityWindow | None = None, host_every_s: float = HOST_EVERY_S,
     ) -> None:  # fmt: skip
         self._node, self._source, self.eyes, self._pids_of_sessions = node, source, eyes, pids_of_sessions
-        self._window, self._host_every_s = window or ActivityWindow(), host_every_s
+        self._window, self._host_every_s = ActivityWindow() if window is None else window, host_every_s  # an empty one is false
         self._host: HostReading | None = None
         self._host_read_s = self._sampled_s = float("-inf")
         self._xids: list[Xid] = []
+        self._unseen_pids: set[int] | None = None  # None: nobody has looked yet
 
     def note_errors(self, sample: GpuSample) -> None:
         """Of every sample that the source makes: errors are told once, and must not be lost between two looks."""
@@ -103,7 +104,9 @@ class Sampler:
         self._window.forget(now_s - 3600)
 
     def _unseen(self, processes: Sequence[ProcessReading]) -> str:
-        unseen = sum(process.process.start_ticks == 0 for process in processes)
+        """Those of two looks in turn: the driver tells of a process a moment longer than it lives."""
+        before, self._unseen_pids = self._unseen_pids, {process.on.pid for process in processes if process.process.start_ticks == 0}
+        unseen = len(self._unseen_pids if before is None else self._unseen_pids & before)
         if unseen == 0:
             return ""
         what = "1 process on a GPU is" if unseen == 1 else f"{unseen} processes on GPUs are"
@@ -112,8 +115,7 @@ class Sampler:
 
 def _alone(processes: Sequence[GpuProcess]) -> set[str]:
     """The devices with one process on them."""
-    once: set[str] = set()
-    more: set[str] = set()
+    pids: dict[str, set[int]] = {}
     for process in processes:
-        (more if process.uuid in once else once).add(process.uuid)
-    return once - more
+        pids.setdefault(process.uuid, set()).add(process.pid)
+    return {uuid for uuid, on_it in pids.items() if len(on_it) == 1}

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gpufairy.core.believe import in_our_time
 from gpufairy.core.errors import BadInput
 from gpufairy.core.names import node_name
 from gpufairy.core.node_sample import NodeSample
@@ -51,9 +52,12 @@ def read_report(body: bytes, node: str, now: datetime) -> tuple[ReportBody, tupl
         report = ReportBody.model_validate_json(body)
     except ValidationError as error:
         raise BadInput(f"report of {node}: {sentence(ReportBody, error)}", "Is the agent of the same version as the server?") from None
-    for sample in report.samples:
+    if any(sample.at.utcoffset() is None for sample in report.samples):
+        raise BadInput(f"report of {node}: at: the time says no zone", "Send times in UTC.")
+    samples = in_our_time(report.samples, now)
+    for sample in samples:
         if sample.node != node:
             raise BadInput(f"report of {node}: a sample says it is of {sample.node[:60]!r}", "An agent speaks for its own host alone.")
         if (fault := sample_fault(sample, now)) is not None:
             raise BadInput(f"report of {node}: {fault}", "Look at that host's clock and at the agent's log.")
-    return report, report.samples
+    return report, samples
