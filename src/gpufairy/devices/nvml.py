@@ -15,7 +15,7 @@ from gpufairy.devices.nvml_found import Found, FoundGpu, count_gpus, find_gpus
 from gpufairy.devices.nvml_gpm import UNKNOWN_WORK, Gpm
 from gpufairy.devices.nvml_pcie import Pcie
 from gpufairy.devices.nvml_processes import Processes
-from gpufairy.devices.nvml_readings import SlowReading, read_gpu, read_instance, read_slow
+from gpufairy.devices.nvml_readings import Fields, SlowReading, read_fields, read_gpu, read_instance, read_slow
 from gpufairy.devices.nvml_words import cuda_text
 
 SLOW_S = 5.0  # finding the instances of an H200 takes 50 ms, energy 3.5 ms; limits and counts of errors hardly change
@@ -127,9 +127,10 @@ class Nvml:
     def _read_gpu(self, gpu: FoundGpu, now: datetime) -> GpuReading:
         uuid = gpu.gpu.device.uuid
         work = self._gpm.of_gpu(gpu.gpu) if gpu.has_gpm else UNKNOWN_WORK
-        reading = read_gpu(gpu.gpu, now, self._slow[uuid], work)
-        carried = self._pcie.carried(uuid, (reading.pcie_sent_bytes, reading.pcie_received_bytes), work, self._clock_s())
-        return replace(reading, pcie_sent_bytes=carried.sent_bytes, pcie_received_bytes=carried.received_bytes)
+        fields = read_fields(gpu.gpu.handle)
+        carried = self._pcie.carried(uuid, (fields.sent_bytes, fields.received_bytes), work, self._clock_s())
+        fields = Fields(carried.sent_bytes, carried.received_bytes, fields.memory_temperature_c)
+        return read_gpu(gpu.gpu, now, fields=fields, slow=self._slow[uuid], work=work)
 
     def _read_instance(self, gpu: FoundGpu, instance: Found, now: datetime) -> GpuReading:
         work = self._gpm.of_instance(gpu.gpu, instance) if gpu.has_gpm else UNKNOWN_WORK

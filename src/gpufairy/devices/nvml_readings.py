@@ -45,13 +45,25 @@ def _ecc(handle: Any, kind: int) -> int | None:
     return count
 
 
-def read_gpu(found: Found, now: datetime, slow: SlowReading, work: Work) -> GpuReading:
-    """Its PCIe counters are the driver's: see nvml_pcie.py."""
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The first two are of 32 bits: see nvml_pcie.py."""
+
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
+    memory_temperature_c: int | None = None
+
+
+def read_fields(handle: Any) -> Fields:
+    values = ask(pynvml.nvmlDeviceGetFieldValues, handle, FIELDS)
+    return Fields() if values is None else Fields(_field(values[0]), _field(values[1]), _field(values[2]))
+
+
+def read_gpu(found: Found, now: datetime, *, fields: Fields, slow: SlowReading, work: Work) -> GpuReading:
     handle = found.handle
     memory = memory_of(handle, need)
     busy = None if found.device.mig else ask(pynvml.nvmlDeviceGetUtilizationRates, handle)  # 0.14 ms for a no
     power_mw = ask(pynvml.nvmlDeviceGetPowerUsage, handle)
-    sent, received, memory_temperature = _fields(handle)
     corrected, uncorrected, pending, failed = slow.remapped or (None, None, None, None)
     return GpuReading(
         found.device.uuid,
@@ -68,7 +80,7 @@ def read_gpu(found: Found, now: datetime, slow: SlowReading, work: Work) -> GpuR
         power_limit_w=slow.power_limit_w,
         energy_j=slow.energy_j,
         temperature_c=_temperature(handle),
-        memory_temperature_c=memory_temperature,
+        memory_temperature_c=fields.memory_temperature_c,
         slowdown_c=slow.slowdown_c,
         fan=slow.fan,
         sm_clock_hz=_clock_hz(handle, pynvml.NVML_CLOCK_SM),
@@ -80,8 +92,8 @@ def read_gpu(found: Found, now: datetime, slow: SlowReading, work: Work) -> GpuR
         remapped_uncorrected=uncorrected,
         remap_pending=None if pending is None else bool(pending),
         remap_failed=None if failed is None else bool(failed),
-        pcie_sent_bytes=sent,
-        pcie_received_bytes=received,
+        pcie_sent_bytes=fields.sent_bytes,
+        pcie_received_bytes=fields.received_bytes,
     )
 
 
@@ -99,11 +111,6 @@ def read_instance(found: Found, now: datetime, work: Work) -> GpuReading:
         tensor_active=work.tensor_active,
         dram_active=work.dram_active,
     )
-
-
-def _fields(handle: Any) -> tuple[Any, Any, Any]:
-    values = ask(pynvml.nvmlDeviceGetFieldValues, handle, FIELDS)
-    return (None, None, None) if values is None else (_field(values[0]), _field(values[1]), _field(values[2]))
 
 
 def _field(value: Any) -> Any:
