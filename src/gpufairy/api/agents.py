@@ -50,7 +50,8 @@ def add_for_agents(router: APIRouter, context: Context) -> None:
         return {"kept": len(samples), **rules()}
 
     def rules() -> dict[str, Any]:
-        return {"name_rules": list(context.watching.name_rules), "user_labels": list(context.watching.user_labels)}
+        told = context.watching
+        return {"name_rules": list(told.name_rules), "user_labels": list(told.user_labels), "users": list(told.users)}
 
 
 def add_for_admins(router: APIRouter, context: Context) -> None:

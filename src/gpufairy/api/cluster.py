@@ -14,7 +14,7 @@ from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, gpu_shape, moment, node_shape
 from gpufairy.control.find import may_see, may_see_of, wait_of
 from gpufairy.control.house import House
-from gpufairy.core.errors import BadInput, NoSuchThing
+from gpufairy.core.errors import BadInput, Conflict, NoSuchThing
 from gpufairy.core.holders import holders_by_gpu
 from gpufairy.core.names import nearest
 from gpufairy.wire.people import DrainBody
@@ -62,6 +62,8 @@ def add_nodes(router: APIRouter, context: Context) -> None:
 
     async def set_drained(request: Request, name: str, why: str | None) -> JSONResponse:
         names = [node.name for node in house.nodes]
+        if name not in names and house.watch.host(name) is not None:
+            raise Conflict(f"{name} is only watched: no sessions are started there", "To hear no more of it: fairy node forget NAME.")
         if name not in names:
             raise NoSuchThing(f"no node {name[:60]!r}{nearest(name, names)}", "See `fairy node list`.")
         await house.store.nodes.set_drained(name, why)

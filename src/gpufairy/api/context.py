@@ -21,6 +21,7 @@ class Watching:
 
     name_rules: tuple[str, ...] = ()
     user_labels: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()  # the only ones that there are; empty: not known
 
 
 class Reachable(Protocol):

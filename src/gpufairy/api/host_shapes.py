@@ -19,7 +19,12 @@ NamesShown = Callable[[str], bool]  # of which owners the caller may know what t
 def reading_shape(reading: GpuReading | None) -> dict[str, Any]:
     if reading is None:
         return dict(NOTHING_READ)
-    return {name: list(value) if isinstance(value := getattr(reading, name), tuple) else value for name in READ}
+    return {name: plain(getattr(reading, name)) for name in READ}
+
+
+def plain(value: Any) -> Any:
+    """Figures as far as anybody measured them."""
+    return round(value, 4) if isinstance(value, float) else list(value) if isinstance(value, tuple) else value
 
 
 def process_shape(process: ProcessReading, names_shown: NamesShown) -> dict[str, Any]:
@@ -39,8 +44,8 @@ def process_shape(process: ProcessReading, names_shown: NamesShown) -> dict[str,
         "pod": owner.pod or None,
         "namespace": owner.namespace or None,
         "memory_bytes": on.memory_bytes,
-        "utilisation": on.utilisation,
-        "memory_utilisation": on.memory_utilisation,
+        "utilisation": plain(on.utilisation),
+        "memory_utilisation": plain(on.memory_utilisation),
         "active": process.active,
         "active_why": process.active_why,
         "started_s": process.process.started_s,
@@ -125,7 +130,7 @@ def watched_shape(seen: Seen, names_shown: NamesShown) -> dict[str, Any]:
     host = None if sample is None else sample.host
     return {
         "name": seen.node,
-        "state": "silent" if seen.silent else "watched" if sample else "awaited",
+        "state": watched_state(seen),
         "why": heard if sample is None else "watched by its agent; sessions are not started here",
         "pool": None,
         "runs_sessions": False,
@@ -135,6 +140,14 @@ def watched_shape(seen: Seen, names_shown: NamesShown) -> dict[str, Any]:
         "gpus": [] if sample is None else [watched_gpu(gpu) for gpu in seen_gpus(sample, {}, names_shown)],
         **seen_shape(seen),
     }
+
+
+def watched_state(seen: Seen) -> str:
+    if seen.silent:
+        return "silent"
+    if seen.sample is None:
+        return "awaited"
+    return "watched" if seen.sample.gpus_known else "faulty"
 
 
 def watched_gpu(gpu: dict[str, Any]) -> dict[str, Any]:

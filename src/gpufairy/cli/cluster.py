@@ -28,7 +28,19 @@ def _rows(node: Record) -> list[list[str | Text]]:
     if not node["cards"]:
         memory = node.get("memory_bytes")
         return [[name, "none", "", "0", "" if memory is None else show_size(int(memory)), safe(node.get("cpus")), safe(node.get("why"))]]
-    return [_card_row(name, node, card) for card in node["cards"]]
+    return [_card_row(name, node, part) for card in node["cards"] for part in _parts(card)]
+
+
+def _parts(card: Record) -> list[Record]:
+    """A GPU of a watched host that is cut by MIG is used by its instances: each is free or not by itself."""
+    cut = [one for one in card.get("instances") or [] if one.get("now")] if card.get("fgpu") is None else []
+    return [{**one, "index": one.get("label"), "kind": one.get("profile"), **_left(one)} for one in cut] or [card]
+
+
+def _left(one: Record) -> Record:
+    total, used, free = one.get("memory_bytes"), one.get("memory_used_bytes"), (one.get("now") or {}).get("free")
+    left = None if total is None or used is None else total - used
+    return {"free_memory_bytes": left, "free_share": None if free is None else int(free), "fgpu": None}
 
 
 def _card_row(name: str, node: Record, card: Record) -> list[str | Text]:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.tables import print_table, with_simulated
-from gpufairy.cli.words import print_json, safe, share_words
+from gpufairy.cli.words import clock_of, print_json, safe, share_words
 from gpufairy.client.protocol import Record
 from gpufairy.core.amounts import show_duration, show_size
 from gpufairy.core.errors import BadInput
@@ -98,7 +98,7 @@ def waiting(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 def _asker(agent: Record) -> list[str | Text]:
     new = "has another key than the one accepted before" if agent.get("replaces") else ""
-    return [safe(agent["name"]), safe(agent.get("address")), safe(agent.get("asked_at")), safe(agent["fingerprint"]), new]
+    return [safe(agent["name"]), safe(agent.get("address")), clock_of(agent.get("asked_at")), safe(agent["fingerprint"]), new]
 
 
 @app.command(epilog=example_text("fairy node accept gpu07"))

@@ -8,9 +8,10 @@ from rich.text import Text
 from gpufairy.cli.options import AsJson, connect, one_command
 from gpufairy.cli.tables import print_table, with_simulated
 from gpufairy.cli.words import print_json, safe
-from gpufairy.client.gpu_rows import GpuRow, OnGpu, gpu_rows
-from gpufairy.client.protocol import Record
+from gpufairy.client.gpu_rows import GpuRow, OnGpu, gpu_rows, remarks
 from gpufairy.core.amounts import show_size
+from gpufairy.core.errors import NoSuchThing
+from gpufairy.core.names import nearest
 
 COLUMNS = ["NODE", "GPU", "KIND", "TEMP", "POWER", "MEMORY", "UTIL", "USER", "SESSION", "PID", "GPU MEM", "CONTAINER / COMMAND"]
 NOT_KNOWN = "-"
@@ -26,7 +27,11 @@ def _smi(
 ) -> None:
     """Show every GPU of every host: how hot, how full, how busy, whose."""
     with connect(ctx) as fairy:
-        nodes = [one for one in fairy.nodes() if node in (None, one["name"])]
+        everything = fairy.nodes()
+    nodes = [one for one in everything if node in (None, one["name"])]
+    if node is not None and not nodes:
+        names = [str(one["name"]) for one in everything]
+        raise NoSuchThing(f"no host {node[:60]!r}{nearest(node, names)}", "See `fairy node list`.")
     if as_json:
         print_json({"items": nodes})
         return
@@ -35,8 +40,8 @@ def _smi(
         print_table(COLUMNS, [line for row in rows for line in _lines(row)])
     else:
         print("No GPUs to show." if node or free or idle else "No host has a GPU. Add hosts with `fairy agent --server URL` on them.")
-    for line in _remarks(nodes):
-        print(line)
+    for line in remarks(nodes):
+        print(safe(line))
 
 
 def _lines(row: GpuRow) -> Iterator[list[str | Text]]:
@@ -90,16 +95,6 @@ def _memory(row: GpuRow) -> str:
 
 def _ratio(value: float | None) -> str:
     return NOT_KNOWN if value is None else f"{100 * value:.0f}%"
-
-
-def _remarks(nodes: list[Record]) -> Iterator[str]:
-    """What the table cannot show: hosts that say nothing, drivers that hang, GPUs that are gone."""
-    for node in nodes:
-        name = safe(node["name"])
-        if node.get("state") in ("silent", "awaited"):
-            yield f"{name}: {safe(node.get('why'))}"
-        yield from (f"{name}: {safe(words)}" for words in node.get("trouble") or [])
-        yield from (f"{name}: GPU {gpu.get('index')} is lost: {safe(gpu.get('why'))}" for gpu in node.get("lost") or [])
 
 
 smi = one_command(_smi, "fairy smi --free")

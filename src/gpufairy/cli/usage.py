@@ -73,8 +73,14 @@ def _print_session(answer: Record) -> None:
         known = [value for value in values if value is not None]
         if known:
             unit = safe(column.get("unit"))
-            rows.append([safe(name), sparkline(values), amount(known[-1], unit), amount(max(known), unit)])
+            rows.append([WORDS.get(name, safe(name)), sparkline(values), amount(known[-1], unit), amount(max(known), unit)])
     print_table(["READING", "OVER TIME", "LAST", "HIGHEST"], rows)
+
+
+WORDS = {
+    "gpus_held": "GPUs held", "gpus_used": "GPUs used", "gpu_memory_bytes": "GPU memory", "cpus": "CPUs used",
+    "memory_bytes": "memory", "gpus_unknown": "GPUs held, use not known",
+}  # fmt: skip
 
 
 def sparkline(values: Sequence[float | None], width: int = WIDTH) -> str:

@@ -75,7 +75,8 @@ def _rows_of(node: Record) -> Iterator[GpuRow]:
 
 def _row(node: Record, gpu: Record, *, instance: bool) -> GpuRow:
     now = gpu.get("now") or {}
-    processes = tuple(_process(process) for process in gpu.get("processes") or [])
+    hands_out = bool(node.get("runs_sessions"))  # where nothing is handed out, nobody is outside
+    processes = tuple(_process(process, hands_out) for process in gpu.get("processes") or [])
     seen = {process.user for process in processes}
     holders = tuple(_holder(holder) for holder in gpu.get("holders") or [] if holder.get("owner") not in seen)
     return GpuRow(
@@ -91,11 +92,11 @@ def _row(node: Record, gpu: Record, *, instance: bool) -> GpuRow:
     )  # fmt: skip
 
 
-def _process(process: Record) -> OnGpu:
+def _process(process: Record, hands_out: bool) -> OnGpu:
     return OnGpu(
         process.get("user"), process.get("session"), process.get("container"), process.get("pod"), process.get("pid"),
         process.get("command"), process.get("memory_bytes"), process.get("utilisation"), process.get("active"),
-        bool(process.get("outside")),
+        hands_out and bool(process.get("outside")),
     )  # fmt: skip
 
 
@@ -119,4 +120,4 @@ def remarks(nodes: Sequence[Record]) -> Iterator[str]:
         if node.get("state") in ("silent", "awaited"):
             yield f"{node['name']}: {node.get('why')}"
         yield from (f"{node['name']}: {words}" for words in node.get("trouble") or [])
-        yield from (f"{node['name']}: GPU {gpu.get('index')} is lost: {gpu.get('why')}" for gpu in node.get("lost") or [])
+        yield from (f"{node['name']}: GPU {gpu.get('index')} does not answer: {gpu.get('why')}" for gpu in node.get("lost") or [])

@@ -46,12 +46,12 @@ def fit_to_use(node: Node, sample: NodeSample) -> Node:
 
 
 def _cut(gpu: GpuDevice, sample: NodeSample) -> FreeNow:
-    """A GPU in MIG mode is used by its instances: free is who finds one that is."""
+    """A GPU in MIG mode is used by its instances: it is free when all of them are."""
     instances = [device for device in sample.devices if device.parent == gpu.uuid]
     if not instances:
         return FreeNow(None, "it is in MIG mode, and not cut yet")
     free = [device.label for device in instances if free_now(device, sample).free]
-    return FreeNow(bool(free), f"{len(free)} of {len(instances)} MIG instances are free")
+    return FreeNow(len(free) == len(instances), f"{len(free)} of {len(instances)} MIG instances are free")
 
 
 def _all_idle(processes: Sequence[ProcessReading]) -> bool:

@@ -77,7 +77,7 @@ class Processes:
         """Asks only for samples newer than the newest that we saw. A PID without one did nothing; one left out here: nobody can tell."""
         uuid, now_us = found.device.uuid, int(now.timestamp() * 1_000_000)
         counted = self._counted.get(uuid)
-        if counted is None or counted.newest_us > now_us + FIRST_LOOK_US:  # the clock was put back, and all would look idle until it is there
+        if counted is None or counted.newest_us > now_us + FIRST_LOOK_US:  # the clock was put back: all would look idle until it is there
             counted = Counted(now_us - FIRST_LOOK_US, {})
         samples = _samples(found.handle, counted.newest_us)
         if samples is None:

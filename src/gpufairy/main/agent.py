@@ -119,7 +119,7 @@ def heed(sampler: Sampler, settings: Settings) -> Callable[[Told], None]:
             return
         last = told
         try:
-            sampler.eyes.whose.use(naming_rules(told.name_rules, told.user_labels, "rule of the server"))
+            sampler.eyes.whose.use(naming_rules(told.name_rules, told.user_labels, told.users, what="rule of the server"))
         except BadInput as error:  # of a newer server: the rules that we know stay
             log.warning("%s", error)
 

@@ -3,6 +3,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import signal
 import sys
 import time
@@ -25,6 +26,8 @@ from gpufairy.node.outlet import Outlet
 from gpufairy.node.processes import Processes
 from gpufairy.node.sampler import Eyes, Sampler
 from gpufairy.node.whose import Whose
+
+log = logging.getLogger("gpufairy.collect")
 
 Source = NvmlSource | SimulatedSource
 Consumer = Callable[[NodeSample], Awaitable[None]]
@@ -56,8 +59,9 @@ def engine_sockets(named: str | None) -> Callable[[], list[EngineSocket]]:
     return lambda: list(dict.fromkeys([*first, *usual_sockets()]))
 
 
-def naming_rules(texts: Sequence[str], labels: Sequence[str], what: str = "--names") -> NamingRules:
-    return NamingRules(parse_rules(texts, what), tuple(labels) or NamingRules().labels)
+def naming_rules(texts: Sequence[str], labels: Sequence[str], users: Sequence[str] = (), *, what: str = "--names") -> NamingRules:
+    """`users`: the only ones that a rule or label may name. Docker itself calls containers wonderful_turing, which fits USER_*."""
+    return NamingRules(parse_rules(texts, what), tuple(labels) or NamingRules().labels, frozenset(users) or None)
 
 
 def make_sampler(node: str, simulate: str | None, every_s: float, rules: NamingRules) -> tuple[Sampler, Source]:
@@ -87,15 +91,24 @@ async def first_sample(sampler: Sampler, source: Source) -> NodeSample:
 
 async def keep_collecting(sampler: Sampler, every_s: float, outlet: Outlet, consumers: Sequence[Consumer] = ()) -> None:
     """For ever. The beats are counted on a clock that nobody sets, and one that took long delays no later ones."""
-    next_s = time.monotonic()
+    next_s, trouble = time.monotonic(), ""
     while True:
         began_s = time.monotonic()
         sample = await sampler.take()
+        trouble = said_once(sample, trouble)
         outlet.put(sample, time.monotonic() - began_s)
         for consumer in consumers:
             await consumer(sample)
         next_s = max(next_s + every_s, time.monotonic())
         await asyncio.sleep(next_s - time.monotonic())
+
+
+def said_once(sample: NodeSample, before: str) -> str:
+    """What could not be read, in the log when it changes; how long it has been so is no change."""
+    words = "; ".join(sample.trouble)
+    if re.sub(r"\d+", "", words) != re.sub(r"\d+", "", before):
+        log.log(logging.WARNING if words else logging.INFO, "%s", words or "all can be read again")
+    return words
 
 
 async def until_told_to_end(work: Awaitable[None]) -> None:

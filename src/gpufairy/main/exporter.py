@@ -79,7 +79,7 @@ async def read_once(make: Make, outlet: Outlet, *, printed: bool) -> None:
         sample = await first_sample(sampler, source)
     finally:
         await source.close()
-    outlet.put(sample)
+    outlet.put_once(sample)
     if printed:
         sys.stdout.buffer.write(outlet.page.answer(gzipped=False).body)
     for words in sample.trouble:

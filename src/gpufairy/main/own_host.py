@@ -9,7 +9,7 @@ from gpufairy.core.errors import FairyError
 from gpufairy.core.mean_sample import mean_sample
 from gpufairy.core.node import Node
 from gpufairy.core.node_sample import NodeSample
-from gpufairy.core.reading import GpuSample
+from gpufairy.core.reading import GpuSample, LostGpu
 from gpufairy.core.workload import WorkloadId, workload_id
 from gpufairy.devices.nvml_source import NvmlSource
 from gpufairy.devices.simulated_source import SimulatedSource
@@ -86,7 +86,7 @@ class OwnHost:
         simulation = SimulatedSource(node.gpus, pids.by_gpu, every_s)
         self._source: Source = simulation if simulated else NvmlSource(every_s, on_sample=self._errors)
         containers, accounts = Containers(engine_sockets(socket)), Accounts()
-        rules = naming_rules(watch.name_rules, watch.user_labels, "watch.name_rules")
+        rules = naming_rules(watch.name_rules, watch.user_labels, watch.users, what="watch.name_rules")
         whose = Whose(containers, rules, accounts=accounts.name, sessions_by_pid=pids.session_of, server_id=server_id)
         eyes = Eyes(Processes(), containers, whose, HostReader(accounts=accounts.name), SessionUse())
         self._sampler = Sampler(node.name, self._source, eyes, pids_of_sessions=pids.by_session)
@@ -94,6 +94,7 @@ class OwnHost:
         self._gathered: list[NodeSample] = []
         self._kept_s = self._began_s = time.monotonic()
         self._answered = False
+        self._fit: tuple[bool, frozenset[LostGpu]] = (True, frozenset())  # what decides whether GPUs may be handed out
 
     async def start(self) -> None:
         await self._source.start()
@@ -108,6 +109,10 @@ class OwnHost:
         if not self._answered and time.monotonic() - self._began_s < FIRST_ANSWER_S:
             return  # a driver that was not heard yet is not a faulty one
         self._house.watch.take(sample, own=True)
+        if (fit := (sample.gpus_known, frozenset(sample.lost))) != self._fit:
+            self._fit = fit
+            await self._house.look_at_nodes()
+            self._house.bells.place.set()
         self._outlet.put(sample)
         self._gathered.append(sample)
         del self._gathered[:-MOST_GATHERED]

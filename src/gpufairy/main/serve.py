@@ -102,7 +102,7 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
             house, SignInLinks(house.clock), setup.url, make_loops(house, here, setup.config.sample_every_s), setup.config.presets,
             setup.config.default_session(), this_machine() if setup.engine == "process" else None, ssh,
             None if ssh is None else Apps(house, apps_settings(setup), setup.data / "apps.json"),
-            here.keep, Watching(tuple(watch.name_rules), tuple(watch.user_labels)), here.metrics,
+            here.keep, Watching(tuple(watch.name_rules), tuple(watch.user_labels), tuple(watch.users)), here.metrics,
         )  # fmt: skip
 
 

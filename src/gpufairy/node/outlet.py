@@ -27,6 +27,13 @@ class Outlet:
         self._xids, self._collectors = read_counts(self._file), Collectors()
         self._words = ""
 
+    def put_once(self, sample: NodeSample) -> None:
+        """For one that ends with this: a textfile that cannot be written is an error then."""
+        textfile, self._textfile = self._textfile, None
+        self.put(sample)
+        if textfile is not None:
+            textfile.write(render(sample, xids=self._xids, collected=self._collectors.all(), parts=TEXTFILE_PARTS), sample.at)
+
     def put(self, sample: NodeSample, took_s: float | None = None) -> None:
         if self._xids.add(sample.xids, gpu_labels(sample)):
             self._keep_counts()

@@ -23,6 +23,7 @@ ANSWER_LIMIT_S = 10.0  # a server that needs longer for this has other troubles 
 MOST_LATE = 32  # samples of the past that go with one report
 MOST_LATE_BYTES = 512 * 1024  # and no more than this of them: the server takes 1 MiB
 BEGIN_ANEW = 409  # what a server says that does not know the epoch
+MOST_TOLD = 10_000  # rules, labels, users
 REFUSED = (400, 401, 403, 404, 409, 413)  # the server answered, and did not take it
 
 
@@ -32,6 +33,7 @@ class Told:
 
     name_rules: tuple[str, ...] = ()
     user_labels: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -151,8 +153,9 @@ class Reporter:
         return answer if isinstance(answer, dict) else {}
 
     def _hear(self, answer: dict[str, Any]) -> None:
-        rules, labels = (tuple(str(word)[:200] for word in answer.get(name) or ())[:50] for name in ("name_rules", "user_labels"))
-        self.on_told(Told(rules, labels))
+        names = ("name_rules", "user_labels", "users")
+        rules, labels, users = (tuple(str(word)[:200] for word in answer.get(name) or ())[:MOST_TOLD] for name in names)
+        self.on_told(Told(rules, labels, users))
 
     def _say(self, *, reached: bool, words: str) -> None:
         """In the log only when it changes: an agent may wait for its server for days."""

@@ -50,7 +50,7 @@ def gpu_detail(row: GpuRow, gpu: Record, busy: Sequence[float | None]) -> Lines:
 def _title(row: GpuRow, gpu: Record) -> tuple[Piece, ...]:
     what = "MIG instance" if row.instance else "GPU"
     simulated: list[Piece] = [(" simulated", "sim")] if row.simulated else []
-    named: list[Piece] = [(printable(gpu.get("product") or row.kind), ""), *simulated]
+    named: list[Piece] = [(printable(row.kind if row.simulated else gpu.get("product") or row.kind), ""), *simulated]
     return joined([[(printable(row.node), "bold")], [(f"{what} {row.label}", "bold")], named, [(printable(row.uuid), "soft")]], " · ")
 
 

@@ -44,7 +44,7 @@ def bar(gpu: GpuDevice, sample: NodeSample, reading: GpuReading | None) -> Bar:
     whole = "" if gpu.memory_bytes is None else show_size(gpu.memory_bytes)
     memory = whole if used is None else f"{show_size(used)} / {whole}"
     work = None if reading is None or reading.utilisation is None else 100 * reading.utilisation
-    free = free_words(now)
+    free = cut_words(instances, sample) if gpu.mig and instances else free_words(now)
     said = ". ".join([f"GPU {gpu.index}, {gpu.kind}", *(segment.said for segment in segments), now.why])
     joints = tuple(sorted(end for one in instances if (end := sum(place(gpu, one))) < 100))
     return Bar(gpu.index, gpu.simulated, segments, joints, work, memory, free, said)
@@ -52,6 +52,11 @@ def bar(gpu: GpuDevice, sample: NodeSample, reading: GpuReading | None) -> Bar:
 
 def free_words(now: FreeNow) -> str:
     return "not known" if now.free is None else "free" if now.free else "idle" if now.idle else "in use"
+
+
+def cut_words(instances: Sequence[GpuDevice], sample: NodeSample) -> str:
+    free = sum(free_now(one, sample).free is True for one in instances)
+    return f"{free} of {len(instances)} free"
 
 
 def segments_of(gpu: GpuDevice, sample: NodeSample) -> Iterator[Segment]:

@@ -97,6 +97,7 @@ class WatchConfig(Strict):
 
     name_rules: Annotated[list[str], Field(max_length=50)] = []  # noqa: RUF012 - of containers that people start by hand: ["USER_*"]
     user_labels: Annotated[list[str], Field(max_length=50)] = ["user", "owner"]  # noqa: RUF012 - labels of theirs that name the user
+    users: Annotated[list[str], Field(max_length=10_000)] = []  # noqa: RUF012 - only these are found by a rule or label; none: any name
     sample_every: str = "1s"  # how often the GPUs of this host are read
 
 
