@@ -91,7 +91,8 @@ async def first_sample(sampler: Sampler, source: Source) -> NodeSample:
 
 async def keep_collecting(sampler: Sampler, every_s: float, outlet: Outlet, consumers: Sequence[Consumer] = ()) -> None:
     """For ever. The beats are counted on a clock that nobody sets, and one that took long delays no later ones."""
-    next_s, trouble = time.monotonic(), ""
+    next_s: float = time.monotonic()
+    trouble: str | None = None
     while True:
         began_s = time.monotonic()
         sample = await sampler.take()
@@ -103,9 +104,11 @@ async def keep_collecting(sampler: Sampler, every_s: float, outlet: Outlet, cons
         await asyncio.sleep(next_s - time.monotonic())
 
 
-def said_once(sample: NodeSample, before: str) -> str:
-    """What could not be read, in the log when it changes; how long it has been so is no change."""
+def said_once(sample: NodeSample, before: str | None) -> str:
+    """What could not be read, in the log when it changes; how long it has been so is no change. The first look is too early to tell."""
     words = "; ".join(sample.trouble)
+    if before is None:
+        return ""
     if re.sub(r"\d+", "", words) != re.sub(r"\d+", "", before):
         log.log(logging.WARNING if words else logging.INFO, "%s", words or "all can be read again")
     return words
