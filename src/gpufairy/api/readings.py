@@ -16,6 +16,8 @@ from gpufairy.control.registry import Caller
 from gpufairy.core.amounts import parse_duration, shown
 from gpufairy.core.errors import BadInput, NoSuchThing, NotAllowed
 from gpufairy.core.names import nearest
+from gpufairy.core.node import Gpu
+from gpufairy.core.reading import GpuDevice
 from gpufairy.core.series import Kind, Series
 from gpufairy.core.session import Session
 from gpufairy.core.usage import By, UsageRow
@@ -148,13 +150,23 @@ async def usage_shapes(house: House, report: UsageReport) -> list[dict[str, Any]
             session = found.get(row.name)
             shape |= {"id": row.name, "owner": row.owner, "name": session.name if session else row.name}
             shape["state"] = session.state if session else None
+            shape["simulated"] = any(gpu.simulated for gpu in session.seat.gpus) if session and session.seat else None
     if report.by is By.GPU:
-        ours = {gpu.uuid: (node.name, gpu.index, gpu.kind) for node in house.nodes for gpu in node.gpus}
-        known = {uuid: (node, device.index, device.kind) for uuid, (node, device) in house.watch.devices().items()} | ours
+        known = known_gpus(house)
         for shape, row in zip(rows, report.rows, strict=True):
-            node, index, kind = known.get(row.name, (row.node, None, None))
-            shape |= {"uuid": row.name, "node": row.node or node, "index": index, "kind": kind}
+            found = known.get(row.name, {"node": row.node, "index": None, "kind": None, "simulated": None})
+            shape |= {"uuid": row.name, **found, "node": row.node or found["node"]}
     return rows
+
+
+def known_gpus(house: House) -> dict[str, dict[str, Any]]:
+    """By UUID. Nobody else speaks for our own."""
+    watched = {uuid: gpu_named(node, device) for uuid, (node, device) in house.watch.devices().items()}
+    return watched | {gpu.uuid: gpu_named(node.name, gpu) for node in house.nodes for gpu in node.gpus}
+
+
+def gpu_named(node: str, gpu: Gpu | GpuDevice) -> dict[str, Any]:
+    return {"node": node, "index": gpu.index, "kind": gpu.kind, "simulated": gpu.simulated}
 
 
 def usage_shape(row: UsageRow) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Tables and pairs on the terminal, in Rich's colours. Into a pipe: no colour, nothing cut, however wide."""
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -19,15 +21,28 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) ->
 
     Not by Rich's own table, which takes a millisecond for a line: a lab of a thousand GPUs would wait for seconds.
     """
-    lines, console = [[Text(column, "bold") for column in columns], *([_cell(value) for value in row] for row in rows)], _console()
-    widths = [max(cell.cell_len for cell in column) for column in zip(*lines, strict=True)]
+    head: list[str | Text] = [Text(column, "bold") for column in columns]
+    lines, console = [head, *([_cell(value) for value in row] for row in rows)], _console()
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     squeeze(widths, console.width - GAP * (len(widths) - 1))
+    _print(console, Segments(_laid_out(lines, widths, console)))
+
+
+def _laid_out(lines: Iterable[Sequence[str | Text]], widths: Sequence[int], console: Console) -> Iterator[Segment]:
     for line in lines:
         for cell, width in zip(line, widths, strict=True):
-            cell.truncate(width, overflow="ellipsis")
-        for cell, width in zip(line[:-1], widths, strict=False):
-            cell.pad_right(width + GAP - cell.cell_len)
-    _print(console, Text("\n").join(Text("").join(line) for line in lines))
+            fits = _width(cell) <= width
+            if isinstance(cell, Text):
+                cell.truncate(width, overflow="ellipsis")
+                yield from Segment.apply_style(cell.render(console), console.get_style(cell.style))
+            else:
+                yield Segment(cell if fits else set_cell_size(cell, width - 1) + "…")
+            yield Segment(" " * (GAP + (width - _width(cell) if fits else 0)))
+        yield Segment.line()
+
+
+def _width(cell: str | Text) -> int:
+    return cell_len(cell if isinstance(cell, str) else cell.plain)
 
 
 def squeeze(widths: list[int], room: int) -> None:
@@ -62,18 +77,16 @@ def gpus_text(session: Record) -> Text:
     return with_simulated(safe((session.get("request") or {}).get("gpus")), is_simulated(session))
 
 
-def _cell(value: str | Text) -> Text:
-    text = value.copy() if isinstance(value, Text) else Text(safe(value))
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
+def _cell(value: str | Text) -> str | Text:
+    return value.copy() if isinstance(value, Text) else safe(value)
 
 
 def _console() -> Console:
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
 
 
-def _print(console: Console, shown: Table | Text) -> None:
+def _print(console: Console, shown: Table | Segments) -> None:
     with console.capture() as captured:
-        console.print(shown)
+        console.print(shown, crop=False)
     for line in captured.get().splitlines():
         print(line.rstrip())

@@ -3,9 +3,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from gpufairy.cli.options import AsJson, connect, one_command, session_names
-from gpufairy.cli.tables import print_table
+from gpufairy.cli.tables import print_table, with_simulated
 from gpufairy.cli.words import clock_of, print_json, safe
 from gpufairy.client.protocol import Record
 from gpufairy.core.amounts import show_size
@@ -43,8 +44,9 @@ def _print_usage(answer: Record) -> None:
     print(f"since {clock_of(answer.get('since'))}; NOT KNOWN was held while nobody could tell how much of it was used")
 
 
-def _row(item: Record, by: str, outside: bool) -> list[str]:
-    names = [_name(item, by), *([safe(item.get("owner"))] if by == "session" else [])]
+def _row(item: Record, by: str, outside: bool) -> list[str | Text]:
+    named = with_simulated(_name(item, by), bool(item.get("simulated")))
+    names: list[str | Text] = [named, safe(item.get("owner"))] if by == "session" else [named]
     held, unknown, used = item.get("held_gpu_hours") or 0.0, item.get("unknown_gpu_hours") or 0.0, item.get("used_gpu_hours")
     known = held - unknown
     part = "" if used is None or known <= 0 else f"{min(1.0, used / known):.0%}"

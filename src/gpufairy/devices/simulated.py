@@ -18,19 +18,22 @@ HOW_TO_WRITE = "Write count x kind, such as 4xA100-40GB,1xH200; add :mig or a cu
 _PART = re.compile(r"(?:([0-9]{1,4})[xX])?([A-Za-z][A-Za-z0-9-]{0,30})")
 
 
-def parse_simulate(text: str, what: str = "--simulate") -> tuple[Gpu, ...]:
-    """`4xA100-40GB,1xH200`; with `:mig` cut on demand, with `:mig=3g.20gb+2g.10gb` cut for good."""
+def parse_simulate(text: str, what: str = "--simulate", host: str = "") -> tuple[Gpu, ...]:
+    """`4xA100-40GB,1xH200`; with `:mig` cut on demand, with `:mig=3g.20gb+2g.10gb` cut for good.
+
+    `host`: in the UUIDs, where several hosts are simulated and looked at together.
+    """
     if len(text) > LONGEST_TEXT:
         raise BadInput(f"{what}: {len(text)} characters are too many", HOW_TO_WRITE)
     gpus: list[Gpu] = []
     for part in text.replace(" ", "").split(","):
-        gpus += _gpus(part, what, first=len(gpus))
+        gpus += _gpus(part, what, len(gpus), host)
         if len(gpus) > MOST_GPUS:
             raise BadInput(f"{what}: more than {MOST_GPUS} GPUs on one machine", HOW_TO_WRITE)
     return tuple(gpus)
 
 
-def _gpus(part: str, what: str, first: int) -> list[Gpu]:
+def _gpus(part: str, what: str, first: int, host: str) -> list[Gpu]:
     body, _, mode = part.partition(":")
     match = _PART.fullmatch(body)
     if match is None or not (mode in ("", "mig") or mode.startswith("mig=")):
@@ -43,7 +46,7 @@ def _gpus(part: str, what: str, first: int) -> list[Gpu]:
         raise BadInput(f"{what}: {shown(match[2])} is no kind of GPU that can be simulated", _kinds_like(match[2]))
     table = _table(kind, what) if mode else None
     cut = tuple(mode.removeprefix("mig=").split("+")) if mode.startswith("mig=") else None
-    return [_gpu(first + number, kind, table, cut) for number in range(count)]
+    return [_gpu(first + number, kind, table, cut, host) for number in range(count)]
 
 
 def _table(kind: str, what: str) -> MigTable:
@@ -53,15 +56,16 @@ def _table(kind: str, what: str) -> MigTable:
     return table
 
 
-def _gpu(index: int, kind: str, table: MigTable | None, cut: tuple[str, ...] | None) -> Gpu:
+def _gpu(index: int, kind: str, table: MigTable | None, cut: tuple[str, ...] | None, host: str) -> Gpu:
+    name = f"simulated-{host}-{index:04d}" if host else f"simulated-{index:04d}"
     instances = None
     if table is not None and cut is not None:
         laid_out = lay_out(table, kind, cut_names(cut))
         instances = tuple(
-            MigInstance(profile.name, start, profile.size, f"MIG-simulated-{index:04d}-{number:02d}")
+            MigInstance(profile.name, start, profile.size, f"MIG-{name}-{number:02d}")
             for number, (profile, start) in enumerate(laid_out)
         )
-    return Gpu(index, f"GPU-simulated-{index:04d}", kind, MEMORY_MIB[kind] * MIB, simulated=True, mig=table, instances=instances)
+    return Gpu(index, f"GPU-{name}", kind, MEMORY_MIB[kind] * MIB, simulated=True, mig=table, instances=instances)
 
 
 def cut_names(parts: Sequence[str]) -> list[str]:

@@ -35,9 +35,9 @@ FIRST_SAMPLE_S = 25.0  # a driver that is loaded by being asked takes ten
 NO_DRIVER_S = 1.0  # after an answer that is none: whether there is a driver at all is told by how the process that asked it ends
 
 
-def make_source(simulate: str | None, every_s: float, on_sample: OnSample) -> Source:
+def make_source(node: str, simulate: str | None, every_s: float, on_sample: OnSample) -> Source:
     if simulate is not None:
-        return SimulatedSource(() if simulate in ("0", "none") else parse_simulate(simulate), nobody, every_s)
+        return SimulatedSource(() if simulate in ("0", "none") else parse_simulate(simulate, host=node), nobody, every_s)
     return NvmlSource(every_s, on_sample=on_sample)
 
 
@@ -68,7 +68,7 @@ def make_sampler(node: str, simulate: str | None, every_s: float, rules: NamingR
     def note_errors(sample: GpuSample) -> None:
         sampler.note_errors(sample)  # which is made below: it needs the source
 
-    source = make_source(simulate, every_s, note_errors)
+    source = make_source(node, simulate, every_s, note_errors)
     window = ActivityWindow(max(WINDOW_S, 3 * every_s), longest_gap_s=max(LONGEST_GAP_S, 3 * every_s))
     sampler = Sampler(node, source, make_eyes(rules), window=window)
     return sampler, source

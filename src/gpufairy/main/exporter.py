@@ -16,19 +16,15 @@ from gpufairy.core.names import node_name
 from gpufairy.main.collect import (
     Source,
     first_sample,
-    keep_collecting,
     make_sampler,
     naming_rules,
-    page_for,
-    speak_to_stderr,
-    until_told_to_end,
     writable_folder,
 )
+from gpufairy.main.exporting import Exporting, become
 from gpufairy.main.folders import data_folder, host_name
-from gpufairy.node.exporter import Exporter, listening, parse_listen
+from gpufairy.node.exporter import listening, parse_listen
 from gpufairy.node.outlet import Outlet
 from gpufairy.node.sampler import Sampler
-from gpufairy.node.textfile import Textfile
 
 Make = Callable[[], tuple[Sampler, Source]]
 Listen = Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where /metrics answers.")]
@@ -55,14 +51,16 @@ def _exporter(
     every_s, rules = parse_every(every), naming_rules(names or (), ())
     node = node_name(name or host_name(), "--name")
     folder = writable_folder(data_folder(data, dict(os.environ)) / "node")
-    outlet = Outlet(page_for(every_s), None if textfile is None else Textfile(textfile), folder)
+    told = Exporting(
+        node, every_s, tuple(names or ()), simulate,
+        textfile=None if textfile is None else str(textfile), data=None if folder is None else str(folder),
+    )  # fmt: skip
+    outlet, make = told.outlet(), partial(make_sampler, node, simulate, 1.0 if once else every_s, rules)
     if once:
-        asyncio.run(read_once(partial(make_sampler, node, simulate, 1.0, rules), outlet, printed=textfile is None))
+        asyncio.run(read_once(make, outlet, printed=textfile is None))
         return
-    speak_to_stderr()
-    host, port = parse_listen(listen)
-    make = partial(make_sampler, node, simulate, every_s, rules)
-    asyncio.run(until_told_to_end(serve(make, every_s, outlet, (host, port))))
+    make()  # what is wrong with what was asked for is said here
+    become(told, listening(*parse_listen(listen)))
 
 
 def parse_every(text: str) -> float:
@@ -86,22 +84,6 @@ async def read_once(make: Make, outlet: Outlet, *, printed: bool) -> None:
         sys.stderr.write(f"fairy: {words}\n")
     if not sample.gpus_known:
         raise typer.Exit(1)
-
-
-async def serve(make: Make, every_s: float, outlet: Outlet, at: tuple[str, int]) -> None:
-    listener = listening(*at)
-    exporter = Exporter(outlet.page)
-    sampler, source = make()
-    await source.start()
-    await exporter.start(listener)
-    host = f"[{at[0]}]" if ":" in at[0] else at[0]
-    sys.stderr.write(f"fairy: http://{host}:{listener.getsockname()[1]}/metrics\n")
-    try:
-        await keep_collecting(sampler, every_s, outlet)
-    finally:
-        await exporter.stop()
-        await source.close()
-        outlet.close()
 
 
 exporter = one_command(_exporter, "fairy exporter --textfile /var/lib/node_exporter/textfile_collector")

@@ -1,6 +1,7 @@
 """The server watches its own host, as an agent would: the same parts, but what is seen is handed over, not sent."""
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpufairy.control.history import Chronicle
@@ -81,7 +82,7 @@ class OwnHost:
     ) -> None:  # fmt: skip
         """`socket`: of the container engine, where the settings name it. `data`: where counts are kept."""
         self._house, self._chronicle = house, Chronicle(house)
-        simulated = not node.gpus or any(gpu.simulated for gpu in node.gpus)
+        simulated = any(gpu.simulated for gpu in node.gpus)  # without any, the driver is asked all the same: it may only be slow today
         pids = SessionPids(house, engine, 0.5 if simulated else KEPT_EVERY_S - 1)
         simulation = SimulatedSource(node.gpus, pids.by_gpu, every_s)
         self._source: Source = simulation if simulated else NvmlSource(every_s, on_sample=self._errors)
@@ -104,7 +105,8 @@ class OwnHost:
 
     async def look(self) -> None:
         """A loop's turn."""
-        sample = await self._sampler.take()
+        # By the server's own clock, which nobody sets: what is read now is never written over the past, or into the future.
+        sample = replace(await self._sampler.take(), at=self._house.clock())
         self._answered |= sample.gpus_known
         if not self._answered and time.monotonic() - self._began_s < FIRST_ANSWER_S:
             return  # a driver that was not heard yet is not a faulty one
