@@ -150,7 +150,7 @@ def test_its_gpus_instances_processes_and_users_are_shown(lab, sleeper):
     whole, cut, free = node["gpus"]
     assert (whole["kind"], whole["power_w"], whole["temperature_c"], whole["utilisation"]) == ("A100-40GB", 250, 61, pytest.approx(0.8))
     [process] = whole["processes"]
-    wanted = {"pid": sleeper.pid, "command": "sleep", "user": "root", "known_by": "account", "outside": True, "memory_bytes": 2**30, "active": True}
+    wanted = {"pid": sleeper.pid, "command": "sleep", "user": "root", "known_by": "account", "outside": False, "memory_bytes": 2**30, "active": True}
     assert wanted.items() <= process.items()
     assert [(one["label"], one["profile"], [on["pid"] for on in one["processes"]], one["now"]["free"]) for one in cut["instances"]] == [
         ("1_1_0", "1g.5gb", [sleeper.pid], False), ("1_9_0", "2g.10gb", [], True),

@@ -155,6 +155,8 @@ def watched_state(seen: Seen) -> str:
 
 def watched_gpu(gpu: dict[str, Any]) -> dict[str, Any]:
     """With the fields that a GPU of our own has, so that nobody must tell the two apart to read them."""
+    for process in [*gpu["processes"], *(one for instance in gpu["instances"] or () for one in instance["processes"])]:
+        process["outside"] = False  # nothing is handed out there, so nobody takes what was not
     free = gpu["now"]["free"]
     rest_bytes = None if gpu["memory_bytes"] is None or gpu["memory_used_bytes"] is None else gpu["memory_bytes"] - gpu["memory_used_bytes"]
     return {

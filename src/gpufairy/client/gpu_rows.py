@@ -75,8 +75,7 @@ def _rows_of(node: Record) -> Iterator[GpuRow]:
 
 def _row(node: Record, gpu: Record, *, instance: bool) -> GpuRow:
     now = gpu.get("now") or {}
-    hands_out = bool(node.get("runs_sessions"))  # where nothing is handed out, nobody is outside
-    processes = tuple(_process(process, hands_out) for process in gpu.get("processes") or [])
+    processes = tuple(_process(process) for process in gpu.get("processes") or [])
     seen = {process.user for process in processes}
     holders = tuple(_holder(holder) for holder in gpu.get("holders") or [] if holder.get("owner") not in seen)
     return GpuRow(
@@ -92,11 +91,11 @@ def _row(node: Record, gpu: Record, *, instance: bool) -> GpuRow:
     )  # fmt: skip
 
 
-def _process(process: Record, hands_out: bool) -> OnGpu:
+def _process(process: Record) -> OnGpu:
     return OnGpu(
         process.get("user"), process.get("session"), process.get("container"), process.get("pod"), process.get("pid"),
         process.get("command"), process.get("memory_bytes"), process.get("utilisation"), process.get("active"),
-        hands_out and bool(process.get("outside")),
+        bool(process.get("outside")),
     )  # fmt: skip
 
 
