@@ -13,8 +13,10 @@ from gpufairy.engines.docker_spec import Network
 from gpufairy.engines.docker_words import DaemonRefused
 
 NFT_S = 10.0
-# Podman lists all interfaces and then looks at each: one that a container which just ended has taken along makes it give up.
-VANISHED, TRIES, TRY_AGAIN_S = "no such network interface", 5, 0.2
+# What passes by itself. Podman lists all interfaces and then looks at each: one that a container which just ended has taken along makes it
+# give up. Docker finds its own chains gone while a firewall, or another daemon that starts, loads them anew.
+PASSING = ("no such network interface", "Failed to Setup IP tables")
+TRIES, TRY_AGAIN_S = 5, 0.4
 # Link-local, where clouds have their metadata, and the few clouds that have it elsewhere (Azure, Alibaba, Oracle).
 METADATA = "169.254.0.0/16, 168.63.129.16, 100.100.100.200, 192.0.0.192"
 WITHOUT_FIREWALL = 'Install nftables and start the server as root; or set docker.network to "none", or to "unguarded" if that is meant.'
@@ -76,7 +78,7 @@ class SessionNetwork:
             async with self._daemon.asked(f"making network {self.bridge}"):
                 await self._daemon.docker.networks.create(network_spec(self.bridge, self._server_id, self._subnet))
         except DaemonRefused as error:
-            if VANISHED in error.answer and not last:
+            if any(words in error.answer for words in PASSING) and not last:
                 await asyncio.sleep(TRY_AGAIN_S)
             elif error.status != CONFLICT and "already" not in error.answer:  # made by another at the same time
                 raise
