@@ -13,6 +13,8 @@ import pytest
 from fake_nvml import FakeGpu, FakeMachine, FakeNvml
 from gpufairy.devices.nvml_source import NvmlSource, Patience
 
+pytestmark = pytest.mark.slow  # real processes, each with a start of its own
+
 QUICK = Patience(silence_s=0.6, opening_s=5.0, wait_s=0.05, hung_wait_s=0.05, longest_wait_s=0.2)
 ONE_GPU = FakeMachine((FakeGpu(power_w=10),))
 HUNG = FakeMachine((FakeGpu(),), hang=("nvmlDeviceGetPowerUsage",))

@@ -18,6 +18,8 @@ from gpufairy.engines.tools import Tools, build_tools
 from gpufairy.engines.tools_libraries import loader_of
 from images import BUSYBOX_IMAGE, SCRATCH_IMAGE
 
+pytestmark = pytest.mark.slow  # real processes, each with a start of its own
+
 UID = 12345  # that no image has heard of
 Run = Callable[..., tuple[int, bytes]]
 

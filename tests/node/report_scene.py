@@ -14,12 +14,12 @@ EPOCH = "1.0.abc"
 class FakeServer:
     url: str = ""
     accepts: bool = True
-    answers: list[tuple[int, dict[str, Any]]] = field(default_factory=list)  # to the next reports; then all are taken
+    answers: list[tuple[int, dict[str, Any]] | None] = field(default_factory=list)  # to the next reports (None: none at all); then all are taken
     told: dict[str, Any] = field(default_factory=dict)  # what comes with every answer
     hellos: list[dict[str, Any]] = field(default_factory=list)
     reports: list[dict[str, Any]] = field(default_factory=list)  # with the headers they came with
 
-    def answer(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]]:
+    def answer(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]] | None:
         said = json.loads(body)
         if path.endswith("/hello"):
             self.hellos.append(said)
@@ -35,7 +35,11 @@ def listening(server: FakeServer, port: int = 0) -> Iterator[FakeServer]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, told = server.answer(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            answer = server.answer(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            if answer is None:
+                self.rfile.read(1)  # until the other side gives up
+                return
+            status, told = answer
             text = json.dumps(told).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))

@@ -135,7 +135,7 @@ def test_a_silent_daemon_holds_the_collector_up_once_and_the_others_not_at_all(f
             known.facts(B)
             known.refresh()
         assert time.monotonic() - began < 2
-        assert threading.active_count() <= threads + 1
+        until(lambda: threading.active_count() <= threads + 1, "all threads but the one that waits to end")
         assert known.facts(A) == ContainerFacts(A, "alice", {}, "torch")
 
 
@@ -160,6 +160,7 @@ def test_an_unknown_container_is_not_asked_about_again_and_again(folder: Path):
         for _ in range(60):
             clock.now_s += 0.25
             assert known.facts(A) is None
+            clock.now_s += 0.01
             assert known.facts(B) is None
             known.refresh()
         assert len(asked) == 2
@@ -176,13 +177,46 @@ def test_nobody_is_asked_while_nobody_wants_to_know(folder: Path):
         assert asked == []
 
 
-def test_the_machines_own_engine_is_believed_before_a_users(folder: Path):
+def test_about_a_users_slice_that_users_engine_is_believed_and_nobody_elses(folder: Path):
     with answering(folder / "own", said(one(A, "true"))), answering(folder / "user", said(one(A, "false"), one(B, "theirs"))):
         known = watching(EngineSocket(str(folder / "user"), 1001), EngineSocket(str(folder / "own")))
-        assert known.facts(A, 1001).name == "true"  # type: ignore[union-attr]
+        assert known.facts(A).name == "true"  # type: ignore[union-attr]
+        assert known.facts(A, 0).name == "true", "root's engine is the machine's own"  # type: ignore[union-attr]
+        assert known.facts(A, 1001) == ContainerFacts(A, "false", {}, "torch", 1001)
         assert known.facts(B, 1001) == ContainerFacts(B, "theirs", {}, "torch", 1001)
+        assert known.facts(A, 1002) is None
         assert known.facts(B, 1002) is None
         assert known.facts(B) is None
+
+
+def test_a_container_asked_about_in_vain_is_found_in_the_next_round(folder: Path):
+    asked: list[float] = []
+    with answering(folder / "socket", said(), said(), said(one(A, "alice")), asked=asked):
+        clock = Time()
+        known = watching(folder / "socket", clock=clock)
+        for _ in range(3):
+            assert known.facts(A) is None
+            clock.now_s += UNKNOWN_AGAIN_S
+        assert len(asked) == 1
+        for _ in range(2):
+            clock.now_s += GOOD_S
+            known.refresh()
+            until(lambda: not known._daemons.is_open(EngineSocket(str(folder / "socket"))), "the round")
+        assert known.facts(A).name == "alice"  # type: ignore[union-attr]
+        assert len(asked) == 3
+
+
+def test_an_answer_to_a_question_from_before_a_container_was_is_not_the_last_word(folder: Path):
+    asked: list[float] = []
+    with answering(folder / "slow", b""), answering(folder / "socket", said(), said(), said(one(A, "alice")), asked=asked):
+        clock = Time()
+        known = watching(folder / "slow", folder / "socket", clock=clock, wait_s=0.1)
+        assert known.facts(B) is None
+        for _ in range(2):  # the slow one still has the question about B
+            clock.now_s += UNKNOWN_AGAIN_S
+            known.facts(A)
+        assert until(lambda: known.facts(A), "its name").name == "alice"
+        assert len(asked) == 3
 
 
 def test_a_users_broken_engine_does_not_make_the_machines_unknown(folder: Path):

@@ -10,6 +10,7 @@ import yaml
 
 from daemons import missing
 from gpufairy.core.reading import Xid
+from gpufairy.node.aside import AT_ONCE, MOST_STUCK
 from gpufairy.node.render import gpu_labels, render
 from gpufairy.node.render_collectors import Collectors
 from gpufairy.node.render_counters import Counters
@@ -136,6 +137,12 @@ def test_who_watches_the_host_can_see_it_and_change_little(name):
     assert found["NoNewPrivileges"] == "yes"
     assert found["ProtectSystem"] == "strict"
     assert found["Restart"] == "always"
+
+
+@pytest.mark.parametrize("name", ["fairy-agent", "fairy-exporter"])
+def test_who_watches_a_host_of_which_much_is_stuck_still_gets_threads(name):
+    """Questions about command lines, accounts, engines, file systems and sensors are asked apart, each kind on threads of its own."""
+    assert int(settings(DEPLOY / "systemd" / f"{name}.service")["TasksMax"]) > 5 * (AT_ONCE + MOST_STUCK) + 64
 
 
 def test_a_restart_of_the_server_ends_no_session():

@@ -10,6 +10,7 @@ from container_scene import by_hand, pid_of
 
 from daemons import RealDaemon
 from gpufairy.core.host_reading import DiskReading, NetworkReading, Pressure, UserLoad
+from gpufairy.node.cgroup_use import CgroupUse, use_of
 from gpufairy.node.host import HostReader
 from gpufairy.node.host_cpu import CpuMeter, CpuUse, pressure
 from gpufairy.node.host_disks import DeviceCounters
@@ -17,7 +18,6 @@ from gpufairy.node.host_heat import Energy, EnergyMeter, Thermometer
 from gpufairy.node.host_mounts import EVERY_S, Mounts, real_mounts
 from gpufairy.node.host_users import UserLoads
 from gpufairy.node.processes import cgroup_text
-from gpufairy.node.sessions import CgroupUse, use_of
 from waits import until
 
 A = "a" * 64

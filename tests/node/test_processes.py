@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from gpufairy.core.owner import RunningProcess
 from gpufairy.node.accounts import Accounts
-from gpufairy.node.aside import MOST_OPEN, Aside
 from gpufairy.node.proc_text import printable
 from gpufairy.node.processes import LONGEST_LINE, Processes, parse_stat, running, stat_of
 from waits import until
@@ -179,16 +178,6 @@ def test_what_is_shown_is_printable_and_short(text: bytes | str):
     shown = printable(text, 50)
     assert shown.isprintable()
     assert len(shown) <= 50
-
-
-def test_only_so_many_questions_are_open_at_once():
-    free = threading.Event()
-    stuck: Aside[int, bool] = Aside(lambda key: free.wait(20), "test")
-    assert stuck.answers(range(MOST_OPEN + 10), 0.0) == {}
-    assert sum(map(stuck.is_open, range(MOST_OPEN + 10))) == MOST_OPEN
-    free.set()
-    until(lambda: not any(map(stuck.is_open, range(MOST_OPEN))), "their end")
-    assert stuck.late() == dict.fromkeys(range(MOST_OPEN), True)
 
 
 def test_accounts_have_names_and_lend_them_to_rootless_containers(tmp_path: Path):

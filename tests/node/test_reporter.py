@@ -1,6 +1,7 @@
 """What an agent tells its server, and what it does when that cannot be told."""
 import base64
 import logging
+import random
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from report_scene import EPOCH, FakeServer, listening
 
 from gpufairy.core.agent import signed_bytes
 from gpufairy.core.node_sample import NodeSample
+from gpufairy.core.sample_plain import to_plain
+from gpufairy.node import reporter as reporter_module
 from gpufairy.node.identity import Identity
-from gpufairy.node.reporter import MOST_LATE, Reporter, Told
+from gpufairy.node.pace import FIRST_LATE, MOST_LATE, Pace
+from gpufairy.node.reporter import Reporter, Told
 from gpufairy.node.spool import Spool
 from prometheus import NOON, a_sample, many_processes
 
@@ -20,7 +24,7 @@ NOWHERE = "http://127.0.0.1:1"  # nobody listens there
 
 
 def a_reporter(folder: Path, url: str, **more: object) -> Reporter:
-    return Reporter("gpu01", url, KEY, Spool(folder / "spool"), **more)
+    return Reporter("gpu01", url, KEY, Spool(folder / "spool"), **{"pace": Pace(lambda: 0.0), **more})
 
 
 def sample_at(second: int) -> NodeSample:
@@ -87,17 +91,62 @@ async def test_what_a_server_that_is_not_reached_misses_is_delivered_later_in_or
     assert (again.standing.sent, again.standing.late, bool(again.spool)) == (2, 2, False)
 
 
+@pytest.mark.parametrize("answer", [(503, {"detail": "the server has as many reports in hand as it can work on"}), None])
+async def test_a_server_that_cannot_keep_up_is_sent_half_and_later_more_again(tmp_path, monkeypatch, answer):
+    monkeypatch.setattr(reporter_module, "ANSWER_LIMIT_S", 0.1)
+    reporter = a_reporter(tmp_path, NOWHERE, pace=Pace(lambda: 0.0, late=8))
+    reporter.spool.keep([to_plain(sample_at(0)) for _ in range(40)])
+    with listening(FakeServer(answers=[answer, answer])) as server:
+        reporter.url = server.url
+        assert [await reporter.report([sample_at(second)]) for second in range(5)] == [False, False, True, True, True]
+        reporter.end()
+    assert [len(report["samples"]) - 1 for report in server.reports] == [8, 4, 2, 4, 8]
+    assert len(server.hellos) == 1, "it is known as before"
+
+
+async def test_a_server_that_is_not_there_at_all_changes_nothing_about_the_pace(tmp_path):
+    reporter = a_reporter(tmp_path, NOWHERE)
+    for _ in range(5):
+        await reporter.report([sample_at(0)])
+    assert reporter.pace.late == FIRST_LATE
+
+
+def test_a_crowd_does_not_move_in_step():
+    chance = random.Random(7)
+    crowd = [Pace(chance.random) for _ in range(200)]
+    for one in crowd:
+        for _ in range(4):
+            one.went_well(more_waits=True)
+    assert {one.late for one in crowd} == {4, 8, 16, MOST_LATE}
+    waits = [one.wait_s(5.0, went_well=False) for one in crowd]
+    assert 3 <= min(waits) < 4
+    assert 6 < max(waits) <= 7
+    assert crowd[0].wait_s(5.0, went_well=True) == 5.0
+
+
+def test_a_pace_that_was_nothing_grows_again_and_the_next_outage_begins_gently():
+    pace = Pace(lambda: 0.0, late=1)
+    pace.was_too_much()
+    pace.was_too_much()
+    assert pace.late == 0
+    pace.went_well(more_waits=True)
+    assert pace.late == 1
+    pace.late = MOST_LATE
+    pace.went_well(more_waits=False)
+    assert pace.late == FIRST_LATE
+
+
 async def test_a_long_absence_is_delivered_in_parts_that_the_server_takes(tmp_path):
     reporter = a_reporter(tmp_path, NOWHERE)
-    for _ in range(MOST_LATE + 10):
+    for _ in range(40):
         await reporter.report([sample_at(0)])
     with listening(FakeServer()) as server:
         reporter.url = server.url
         reporter._line = None
-        for second in (1, 2, 3):
+        for second in range(5):
             assert await reporter.report([sample_at(second)])
         reporter.end()
-    assert [len(report["samples"]) for report in server.reports] == [MOST_LATE + 1, 11, 1]
+    assert [len(report["samples"]) - 1 for report in server.reports] == [4, 8, 16, 12, 0]
 
 
 async def test_large_samples_go_in_reports_of_less_than_a_mebibyte(tmp_path):
@@ -161,6 +210,36 @@ async def test_what_is_refused_for_now_is_kept(tmp_path, status):
         assert await reporter.report([sample_at(5)])
         reporter.end()
     assert times(server.reports[-1]) == [0, 5]
+
+
+@pytest.mark.parametrize("odd", [5, True, "USER_*", {"a": 1}, [1, None, ["x"]], [["USER_*"]]], ids=str)
+async def test_an_odd_answer_does_not_end_the_agent(tmp_path, odd):
+    heard: list[Told] = []
+    with listening(FakeServer(told={"name_rules": odd, "users": odd, "refused": odd})) as server:
+        reporter = a_reporter(tmp_path, server.url, on_told=heard.append)
+        assert await reporter.report([sample_at(0)])
+        reporter.end()
+    assert heard == [Told()]
+
+
+@pytest.mark.parametrize("epoch", [5, ["x"], {}, "1.0\r\nHost: elsewhere", "\u00e9", "x" * 1000], ids=repr)
+async def test_an_odd_epoch_is_none(tmp_path, epoch):
+    with listening(FakeServer(told={"epoch": epoch})) as server:
+        reporter = a_reporter(tmp_path, server.url)
+        assert not await reporter.report([sample_at(0)])
+        assert not reporter.standing.accepted
+        reporter.end()
+
+
+async def test_what_the_server_did_not_believe_is_in_the_log_and_is_not_sent_again(tmp_path, caplog):
+    told = {"kept": 1, "refused": [{"at": "2026-11-15T12:00:00+00:00", "why": "seconds: -1 is not between 0 and 3600"}] * 50}
+    with listening(FakeServer(answers=[(200, told)])) as server:
+        reporter = a_reporter(tmp_path, server.url)
+        reporter.spool.keep([to_plain(sample_at(0))])
+        assert await reporter.report([sample_at(5)])
+        assert not reporter.spool
+        reporter.end()
+    assert len([record for record in caplog.records if "seconds: -1" in record.message]) == 3
 
 
 async def test_the_rules_of_the_server_are_heard(tmp_path):

@@ -6,12 +6,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+import pytest
+
 from gpufairy.core.active import ActivityWindow
 from gpufairy.core.host_reading import HostReading
 from gpufairy.core.node_sample import SessionReading
 from gpufairy.core.owner import KnownBy
 from gpufairy.core.reading import GpuDevice, GpuProcess, GpuReading, GpuSample, LostGpu, Xid
 from gpufairy.node.containers import Containers
+from gpufairy.node.pid_namespace import PidNamespace
 from gpufairy.node.processes import Processes
 from gpufairy.node.sampler import NOT_FOUND, Eyes, Sampler
 from gpufairy.node.whose import Whose
@@ -57,12 +60,12 @@ class FakeSessions:
 def gpus(*processes: GpuProcess, device: GpuDevice = GPU, utilisation: float | None = 0.5, **more: object) -> GpuSample:
     devices = (CUT, device) if device.parent else (device,)
     readings = tuple(GpuReading(one.uuid, NOON, utilisation if one is device else None) for one in devices)
-    return GpuSample(NOON, devices, readings, processes, **more)
+    return GpuSample(NOON, devices, readings, processes, **{"driver": "580.65", **more})
 
 
 def a_sampler(sample: GpuSample | None, **options) -> tuple[Sampler, FakeSource, FakeHost]:
     source, host, containers = FakeSource(sample), FakeHost(), Containers(list)
-    eyes = Eyes(Processes(), containers, Whose(containers, accounts=lambda uid: f"user{uid}"), host, options.pop("sessions", None))
+    eyes = Eyes(options.pop("processes", None) or Processes(), containers, Whose(containers, accounts=lambda uid: f"user{uid}"), host, options.pop("sessions", None))
     return Sampler("gpu01", source, eyes, **options), source, host
 
 
@@ -112,6 +115,35 @@ async def test_processes_that_are_never_in_proc_tell_that_the_collector_is_shut_
     for _ in range(2):
         sample = await sampler.take()
         assert [words for words in sample.trouble if "1 process on a GPU is not in /proc here" in words and "PID namespace" in words]
+
+
+def shut_in(*, proc_is_ours: bool = True) -> Processes:
+    processes = Processes()
+    processes.namespace = PidNamespace(is_hosts=False, proc_is_ours=proc_is_ours)
+    return processes
+
+
+@pytest.mark.parametrize(("driver", "proc_is_ours", "named"), [("580.65", True, True), ("535.104.05", True, False), (None, True, False), ("470.256.02", False, True), ("580.65", False, False)])
+async def test_a_number_of_another_namespace_names_nobody_here(driver: str | None, proc_is_ours: bool, named: bool):
+    with sleeping() as pid:
+        sample = await a_sampler(gpus(on(pid), driver=driver), processes=shut_in(proc_is_ours=proc_is_ours))[0].take()
+    [process] = sample.processes
+    assert (process.process.command, process.owner.user) == (("sleep", f"user{os.getuid()}") if named else (NOT_FOUND, None))
+    assert bool([words for words in sample.trouble if "PID namespace" in words]) is not named
+
+
+async def test_a_simulated_gpus_processes_are_told_by_their_numbers_here():
+    with sleeping() as pid:
+        sample = await a_sampler(gpus(on(pid), device=replace(GPU, simulated=True), driver=None), processes=shut_in())[0].take()
+    assert sample.processes[0].process.command == "sleep"
+
+
+async def test_a_gpu_in_use_by_processes_that_a_container_hides_does_not_look_idle():
+    sample = await a_sampler(gpus(utilisation=1.0), processes=shut_in())[0].take()
+    assert [reading.processes_known for reading in sample.readings] == [False]
+    assert [words for words in sample.trouble if words.startswith("GPU 0: in use by processes that are not seen here")]
+    idle = await a_sampler(gpus(utilisation=0.0), processes=shut_in())[0].take()
+    assert ([reading.processes_known for reading in idle.readings], idle.trouble) == ([True], ())
 
 
 async def test_under_mig_what_the_instance_does_is_what_the_only_process_on_it_does():

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from container_scene import by_hand, pid_of
 
-from gpufairy.node.session_use import Counted, SessionUse, cpus_used
+from gpufairy.node.cgroup_use import use_of
+from gpufairy.node.processes import cgroup_text
+from gpufairy.node.session_use import Counted, ProcessKey, SessionUse, cpus_used
 from waits import until
 
+A = "a" * 64
 BUSY = "while True: pass"
 IDLE = "import sys; held = bytearray(50_000_000); sys.stdin.read()"
 
@@ -52,27 +55,74 @@ def test_busy_processes_are_added_up():
         assert found["idle"].cpus < found["busy"].cpus / 2
 
 
+OLD, NEW = ProcessKey(1, 10), ProcessKey(2, 2000)
+
+
 def test_a_process_that_ended_takes_nothing_back():
-    before = Counted({(1, 10): 100.0, (2, 20): 50.0}, 0, at_s=0.0)
-    assert cpus_used(before, Counted({(1, 10): 102.0}, 0, at_s=2.0)) == 1.0
+    before = Counted({OLD: 100.0, NEW: 50.0}, 0, at_s=0.0, at_ticks=1000)
+    assert cpus_used(before, Counted({OLD: 102.0}, 0, at_s=2.0)) == 1.0
 
 
-def test_a_new_process_under_an_old_number_counts_from_its_own_beginning():
-    before = Counted({(1, 10): 100.0}, 0, at_s=0.0)
-    assert cpus_used(before, Counted({(1, 99): 1.0}, 0, at_s=2.0)) == 0.5
+def test_a_process_that_began_since_counts_from_its_own_beginning():
+    before = Counted({OLD: 100.0}, 0, at_s=0.0, at_ticks=1000)
+    assert cpus_used(before, Counted({NEW: 1.0}, 0, at_s=2.0)) == 0.5
+    assert cpus_used(before, Counted({ProcessKey(1, 2000): 1.0}, 0, at_s=2.0)) == 0.5, "also under an old number"
+
+
+def test_an_old_process_that_joins_counts_from_now():
+    before = Counted({OLD: 100.0}, 0, at_s=0.0, at_ticks=1000)
+    assert cpus_used(before, Counted({OLD: 101.0, ProcessKey(3, 500): 410_823.0}, 0, at_s=1.0)) == 1.0
+    assert cpus_used(before, Counted({ProcessKey(3, 500): 410_823.0}, 0, at_s=1.0)) is None
+
+
+def test_what_is_counted_in_another_way_is_not_compared():
+    before = Counted({A: 1000.0}, 0, at_s=0.0, at_ticks=1000)
+    assert cpus_used(before, Counted({OLD: 2000.0}, 0, at_s=1.0)) is None
+    assert cpus_used(before, Counted({"b" * 64: 5000.0}, 0, at_s=1.0)) is None
+
+
+def test_nothing_read_is_nothing_known():
+    before = Counted({OLD: 100.0}, 0, at_s=0.0, at_ticks=1000)
+    assert cpus_used(before, Counted({}, None, at_s=2.0)) is None
 
 
 def test_a_clock_that_stands_still_tells_nothing():
-    before = Counted({(1, 10): 100.0}, 0, at_s=5.0)
+    before = Counted({OLD: 100.0}, 0, at_s=5.0)
     assert cpus_used(before, before) is None
 
 
-def test_a_session_without_processes_has_no_reading_and_one_that_is_gone_no_memory():
+def a_dead_pid() -> int:
     gone = subprocess.Popen(["true"])
     gone.wait()
+    return gone.pid
+
+
+def test_a_process_of_long_ago_brings_nothing_of_its_past_into_a_session():
+    with running(BUSY) as [busy], running(IDLE) as [idle]:
+        until(lambda: cpu_s(busy.pid) > 0.5, "it to have a past")
+        use = SessionUse(monotonic=iter([0.0, 0.001, 0.002]).__next__)
+        use.read({"s": [idle.pid]})
+        assert use.read({"s": [idle.pid, busy.pid]})[0].cpus < 100
+
+
+def test_processes_that_all_ended_leave_the_cpus_unknown():
+    with running(IDLE) as [process]:
+        use = SessionUse()
+        use.read({"s": [process.pid]})
+    assert use.read({"s": [process.pid]})[0].cpus is None
+
+
+def test_a_session_without_processes_has_no_reading_and_one_that_is_gone_no_memory():
     assert SessionUse().read({"empty": []}) == ()
-    [reading] = SessionUse().read({"gone": [gone.pid]})
+    [reading] = SessionUse().read({"gone": [a_dead_pid()]})
     assert (reading.cpus, reading.memory_bytes) == (None, None)
+
+
+def worked(pid: int, container_id: str) -> None:
+    """Returns when the container of that process has taken half a second more of the CPUs: in less, a busy machine's delays count too much."""
+    text = cgroup_text(pid)
+    before_s = use_of(text, container_id).cpu_s
+    until(lambda: use_of(text, container_id).cpu_s > before_s + 0.5, "it to work")
 
 
 @pytest.mark.system
@@ -81,5 +131,16 @@ def test_a_container_is_counted_as_a_whole(docker_daemon):
     with by_hand(docker_daemon, "busy_whole", None, "sh", "-c", "while :; do :; done & wait") as container:
         use, pid = SessionUse(), pid_of(docker_daemon, container)
         assert use.read({"s": [pid]})[0].memory_bytes > 0
-        found = until(lambda: next((reading for reading in use.read({"s": [pid]}) if (reading.cpus or 0) > 0.05), None), "its work to be seen")
-        assert found.cpus < 2.5
+        worked(pid, container)
+        assert 0.02 < use.read({"s": [pid]})[0].cpus < 2.5
+
+
+@pytest.mark.system
+def test_a_container_is_counted_as_before_though_the_processes_that_were_told_have_ended(docker_daemon):
+    with by_hand(docker_daemon, "busy_on", None, "sh", "-c", "while :; do :; done & wait") as container:
+        use, pid, dead = SessionUse(), pid_of(docker_daemon, container), a_dead_pid()
+        assert use.read({"s": [dead, pid]})[0].memory_bytes > 0
+        for told in ([dead, pid], [dead]):
+            worked(pid, container)
+            assert 0.02 < use.read({"s": told})[0].cpus < 2.5
+    assert use.read({"s": [pid]})[0].cpus is None, "it is gone, and its processes are not added up in its place"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpufairy.core.errors import BadInput
 from gpufairy.node import spool as spool_module
 from gpufairy.node.spool import Spool
 
@@ -90,6 +91,88 @@ def test_a_full_disk_loses_samples_and_not_the_agent(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "write", full)
     spool.keep(numbered(2))
     assert spool.dropped == 2
+
+
+def test_after_a_kill_nothing_that_was_delivered_is_sent_again(tmp_path: Path):
+    spool = Spool(tmp_path)
+    spool.keep(numbered(10))
+    spool.oldest(4)
+    spool.delivered(4)
+    again = Spool(tmp_path)
+    again.keep(numbered(1, 10))
+    assert again.oldest(3) == numbered(3, 4)
+    again.delivered(2)
+    assert Spool(tmp_path).oldest(10) == numbered(4, 6)
+
+
+@pytest.mark.parametrize("mark", ["", "000000000001", "000000000001 x", "000000000002 9", "000000000001 -5", "\0" * 10], ids=repr)
+def test_a_mark_that_makes_no_sense_is_none(tmp_path: Path, mark: str):
+    Spool(tmp_path).keep(numbered(3))
+    (tmp_path / "delivered").write_text(mark)
+    assert Spool(tmp_path).oldest(10) == numbered(3)
+
+
+def test_a_mark_outlives_no_segment(tmp_path: Path):
+    spool = Spool(tmp_path)
+    spool.keep(numbered(3))
+    spool.oldest(1)
+    spool.delivered(1)
+    spool.oldest(2)
+    spool.delivered(2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_short_write_is_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, text: whole(descriptor, text[:5]))
+    spool = Spool(tmp_path)
+    spool.keep(numbered(3))
+    assert (spool.oldest(10), spool.dropped) == (numbered(3), 0)
+
+
+def test_a_write_that_fails_half_way_costs_what_it_cut_and_nothing_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole, room = os.write, [12]
+
+    def filling(descriptor: int, text: bytes) -> int:
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        written = whole(descriptor, text[: room[0]])
+        room[0] -= written
+        return written
+
+    spool = Spool(tmp_path)
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", filling)
+        spool.keep(numbered(3))
+    assert spool.dropped == 2
+    spool.keep(numbered(2, 3))
+    assert spool.oldest(10) == numbered(1)
+    spool.delivered(1)
+    assert spool.oldest(10) == numbered(2, 3)
+
+
+def test_a_file_where_the_folder_should_be_is_said_in_words(tmp_path: Path):
+    (tmp_path / "spool").write_text("mine")
+    with pytest.raises(BadInput, match=r"spool .*/spool cannot be used: File exists"):
+        Spool(tmp_path / "spool")
+
+
+def test_a_folder_that_may_not_be_written_any_more_loses_samples_and_not_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    spool = Spool(tmp_path)
+    spool.keep(numbered(3))
+    for name in ("open", "write", "unlink", "replace"):
+        monkeypatch.setattr(os, name, read_only)
+    monkeypatch.setattr(Path, "write_text", read_only)
+    assert spool.oldest(1) == numbered(1)
+    spool.delivered(1)
+    spool.keep(numbered(1, 3))
+    assert spool.dropped == 1
+    assert spool.oldest(10) == numbered(2, 1)
+    spool.delivered(2)
+    assert not spool.oldest(10)
 
 
 def test_lines_are_json(tmp_path: Path):

@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ class Known:
 
     def facts(self, container_id: str, uid: int | None = None) -> ContainerFacts | None:
         found = self.by_id.get(container_id)
-        return found if found is not None and found.uid in (None, uid) else None
+        return found if found is not None and found.uid == uid else None
 
 
 def whose(*facts: ContainerFacts, **options: object) -> Whose:
@@ -77,6 +78,40 @@ def test_a_rootless_container_is_its_users_though_no_engine_tells_of_it():
     assert whose().owner(PROCESS, text) == Owner("alice", KnownBy.ACCOUNT, container_id=A)
 
 
+SLICE = "0::/user.slice/user-1001.slice/user@1001.service/app.slice"
+
+
+@pytest.mark.parametrize("name", [f"docker-{A}.scope", f"libpod-{A}.scope/container", f"docker/{A}", A, f"lxc.payload.box/docker/{A}"])
+def test_a_cgroup_that_a_user_made_does_not_make_a_process_somebody_elses(name: str):
+    told = whose(ContainerFacts(A, "fairy-kim-brave-otter", SESSION), server_id="s1")
+    assert told.owner(PROCESS, f"0::/docker/{A}").session == "brave-otter"
+    found = told.owner(PROCESS, f"{SLICE}/{name}")
+    assert (found.user, found.known_by, found.session_id, found.outside) == ("alice", KnownBy.ACCOUNT, None, True)
+    assert "kim" not in found.container
+
+
+@pytest.mark.parametrize("name", [f"kubepods-pod{POD}.slice", f"kubepods-pod{POD}.slice/cri-containerd-{A}.scope", f"kubepods/pod{POD}/{A}"])
+def test_a_cgroup_that_a_user_made_is_no_pod(name: str):
+    ours = PodFacts("fairy-kim-x", "ml", "main", session=SessionFacts("id1", "x", "kim"))
+    found = whose(pods=lambda uid, one: ours).owner(PROCESS, f"{SLICE}/{name}")
+    assert (found.user, found.known_by, found.pod, found.outside) == ("alice", KnownBy.ACCOUNT, "", True)
+
+
+def test_a_users_own_engine_names_containers_in_that_users_slice():
+    told = whose(ContainerFacts(A, "train", uid=1001))
+    for name in (f"docker-{A}.scope", f"libpod-{A}.scope/container"):
+        assert told.owner(PROCESS, f"{SLICE}/{name}") == Owner("alice", KnownBy.ACCOUNT, container="train", container_id=A)
+
+
+@pytest.mark.parametrize("around", [f"docker/{B}", "lxc.payload.mallory_box"])
+def test_a_cgroup_made_inside_a_container_is_no_pod_and_no_session(around: str):
+    ours = PodFacts("fairy-kim-x", "ml", "main", session=SessionFacts("id1", "x", "kim"))
+    told = whose(ContainerFacts(A, "ours", SESSION), ContainerFacts(B, "mallory_x"), pods=lambda uid, one: ours)
+    for inner in (f"docker-{A}.scope", f"kubepods-pod{POD}.slice/docker-{A}.scope"):
+        found = told.owner(PROCESS, f"0::/{around}/{inner}")
+        assert (found.user, found.known_by, found.session_id) == ("mallory", KnownBy.RULE, None)
+
+
 def test_a_container_by_hand_is_known_by_its_label_then_its_name():
     text = f"0::/docker/{A}"
     assert whose(ContainerFacts(A, "bob_x", {"owner": "carol"})).owner(PROCESS, text) == Owner("carol", KnownBy.LABEL, container="bob_x", container_id=A)
@@ -110,9 +145,24 @@ def test_a_pod_is_told_with_what_kubernetes_knows_of_it():
     assert (found.user, found.known_by, found.session_id, found.pod) == ("kim", KnownBy.SESSION, "id1", "fairy-kim-x")
 
 
+def test_a_container_started_inside_a_pod_is_the_pods():
+    text = f"0::/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-{A}.scope/docker/{B}"
+    pods = {(POD, A): PodFacts("train-0", "ml", "torch", "kim")}
+    assert whose(pods=lambda uid, one: pods.get((uid, one))).owner(PROCESS, text).pod == "train-0"
+
+
+def test_a_pod_of_docker_is_a_pod_though_docker_knows_its_container():
+    text = f"0::/kubepods/burstable/pod{POD}/{A}"
+    found = whose(ContainerFacts(A, "k8s_torch_train-0"), pods=lambda uid, one: PodFacts("train-0", "ml", "torch", "kim")).owner(PROCESS, text)
+    assert (found.user, found.pod, found.container) == ("kim", "train-0", "torch")
+
+
 def test_a_process_of_a_session_without_a_container_is_known_by_its_number():
-    found = whose(sessions_by_pid={7: SessionFacts("id1", "brave-otter", "kim")}.get)
-    assert found.owner(PROCESS, "0::/user.slice") == Owner("kim", KnownBy.SESSION, "id1", "brave-otter")
+    by_pid = {(7, 100): SessionFacts("id1", "brave-otter", "kim")}
+    told = whose(sessions_by_pid=lambda pid, start_ticks: by_pid.get((pid, start_ticks)))
+    text = "0::/user.slice/user-1001.slice/session-3.scope"
+    assert told.owner(PROCESS, text) == Owner("kim", KnownBy.SESSION, "id1", "brave-otter")
+    assert told.owner(RunningProcess(7, 101, 1001, "python"), text) == Owner("alice", KnownBy.ACCOUNT), "another process under the same number"
 
 
 def test_a_container_that_its_engine_forgot_remains_whose_it_was():
@@ -154,6 +204,45 @@ def test_real_processes_in_real_containers_are_whose_they_are(request: pytest.Fi
         now_s[0] += GOOD_S
         containers.refresh()
         until(lambda: owner(pid_of(daemon, train)).user == "carol", "the new name")
+
+
+@pytest.mark.system
+def test_a_real_cgroup_under_a_users_slice_with_the_name_of_anothers_container_is_the_users(users_cgroup: Callable[[str], Path]):
+    told, processes = whose(ContainerFacts(A, "fairy-kim-brave-otter", SESSION), server_id="s1"), Processes()
+    folder = users_cgroup(f"docker-{A}.scope")
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        try:
+            (folder / "cgroup.procs").write_text(str(child.pid))
+            assert f"docker-{A}.scope" in processes.cgroup(child.pid)
+            found = told.owner(RunningProcess(child.pid, 1, 1001, "sleep"), processes.cgroup(child.pid))
+            assert (found.user, found.session_id, found.outside) == ("alice", None, True)
+        finally:
+            child.kill()
+
+
+@pytest.fixture
+def users_cgroup() -> Iterator[Callable[[str], Path]]:
+    """Makes one as a user could, in a hierarchy that may be written here; it goes with the test."""
+    tops = [Path("/sys/fs/cgroup/systemd"), Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")]
+    top = next((one for one in tops if os.access(one / "cgroup.procs", os.W_OK)), None)
+    if top is None:
+        pytest.skip("no cgroup can be made here: that needs root and a file system of cgroups that may be written")
+    made: list[Path] = []
+
+    def make(name: str) -> Path:
+        folder = top / "user.slice/user-1001.slice/user@1001.service/app.slice" / name
+        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        for one in reversed(missing):
+            one.mkdir()
+            made.append(one)
+        return folder
+
+    try:
+        yield make
+    finally:
+        for one in reversed(made):
+            until(lambda one=one: not (one / "cgroup.procs").read_text(), "its processes to end")
+            one.rmdir()
 
 
 def test_a_real_process_of_this_host_is_its_accounts():

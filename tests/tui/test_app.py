@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from canned import GIB, a_gpu, a_host, a_node, a_process, an_instance
 
+pytestmark = pytest.mark.slow  # real processes, each with a start of its own
+
 
 def two_hosts():
     busy = a_gpu(0, uuid="GPU-a0", utilisation=0.9, memory_used_bytes=60 * GIB, power_w=600.0, temperature_c=70.0, processes=[a_process(1, "bob", session="calm-lynx")])

@@ -15,6 +15,8 @@ from canned import GIB, a_gpu, a_host, a_node, a_process
 
 from cli.fake_server import TOKEN
 
+pytestmark = pytest.mark.slow  # real processes, each with a start of its own
+
 COMMAND = [sys.executable, "-c", "from gpufairy.cli.entry import run; run()", "top"]
 SOURCE = Path(__file__).parents[2] / "src"
 LIMIT_S = 20

@@ -60,12 +60,12 @@ def now_shape(now: FreeNow) -> dict[str, Any]:
 
 
 def device_shape(
-    device: GpuDevice, sample: NodeSample, reading: GpuReading | None, holders: Sequence[Holder], names_shown: NamesShown
+    device: GpuDevice, sample: NodeSample, reading: GpuReading | None, now: FreeNow, names_shown: NamesShown
 ) -> dict[str, Any]:
     """What is the same of a GPU and of a MIG instance."""
     return {
         "label": device.label,
-        "now": now_shape(free_now(device, sample, [holder.owner for holder in holders])),
+        "now": now_shape(now),
         "processes": [process_shape(process, names_shown) for process in sample.processes if process.on.uuid == device.uuid],
         **reading_shape(reading),
     }
@@ -77,18 +77,25 @@ def seen_gpus(sample: NodeSample, holders: Mapping[str, list[Holder]], names_sho
     shapes = []
     for gpu in (device for device in sample.devices if device.parent is None):
         instances = [device for device in sample.devices if device.parent == gpu.uuid]
+        held = {one.uuid: owners(on_instance(holders, one)) for one in instances}
+        now = free_now(gpu, sample, owners(holders.get(gpu.uuid, [])), held_instances=held)
         shapes.append({
-            **named(gpu), **device_shape(gpu, sample, readings.get(gpu.uuid), holders.get(gpu.uuid, []), names_shown),
+            **named(gpu), **device_shape(gpu, sample, readings.get(gpu.uuid), now, names_shown),
             "mig": gpu.mig,
             "instances": [
                 {
-                    **named(one), **device_shape(one, sample, readings.get(one.uuid), on_instance(holders, one), names_shown),
+                    **named(one),
+                    **device_shape(one, sample, readings.get(one.uuid), free_now(one, sample, held[one.uuid]), names_shown),
                     "profile": one.profile, "start": one.start, "size": one.size,
                 }
                 for one in instances
             ] if gpu.mig else None,
         })  # fmt: skip
     return shapes
+
+
+def owners(holders: Sequence[Holder]) -> list[str]:
+    return [holder.owner for holder in holders]
 
 
 def on_instance(holders: Mapping[str, list[Holder]], instance: GpuDevice) -> list[Holder]:

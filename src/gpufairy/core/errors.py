@@ -53,6 +53,10 @@ class StoreUnavailable(FairyError):
     """The database did not answer, is full or damaged: nothing was acknowledged, nothing is declared dead."""
 
 
+class Busy(FairyError):
+    """More than the server can do at this moment: the same may be sent again, a little later."""
+
+
 class NotLeader(FairyError):
     """Another server holds the lease, so this one must not write."""
 

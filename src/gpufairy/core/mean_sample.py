@@ -10,15 +10,18 @@ FLOWS = ("utilisation", "memory_utilisation", "sm_active", "sm_occupancy", "tens
 
 
 def mean_sample(samples: Sequence[NodeSample]) -> NodeSample:
-    """`samples`: at least one, oldest first. Errors that befell the GPUs are of all of them, each once."""
+    """`samples`: at least one, oldest first. Errors that befell the GPUs are of all of them, each once.
+
+    It stands for the time in which the driver answered or was silent as it is now: the rest of the time is in no sample, and so not known.
+    """
     newest = samples[-1]
-    seconds = sum(sample.seconds for sample in samples)
+    alike = [sample for sample in samples if sample.gpus_known is newest.gpus_known]
+    seconds = sum(sample.seconds for sample in alike)
     xids = tuple(xid for sample in samples for xid in sample.xids)
     if not newest.gpus_known:
         return replace(newest, seconds=seconds, xids=xids)
-    known = [sample for sample in samples if sample.gpus_known]
-    gpus = _grouped((reading.uuid, reading) for sample in known for reading in sample.readings)
-    runs = _grouped((_key(process), process) for sample in known for process in sample.processes)
+    gpus = _grouped((reading.uuid, reading) for sample in alike for reading in sample.readings)
+    runs = _grouped((_key(process), process) for sample in alike for process in sample.processes)
     return replace(
         newest,
         seconds=seconds,

@@ -8,13 +8,15 @@ from typing import Any
 from gpufairy.core.host_reading import HostReading
 from gpufairy.core.node_sample import NodeSample
 
-MOST_DEVICES = 1024
+MOST_DEVICES = 256  # 16 GPUs, each cut into seven and counted whole as well, are 128
 MOST_PROCESSES = 8192
 MOST_PARTS = 4096  # mounts, disks, users … of one host
+MOST_WORDS = 256  # troubles of one host, reasons of one GPU to slow down
 LARGEST = 2**63 - 1  # what the store can hold
 LARGEST_SHOWN = 2**64  # of what is only shown: file systems without a limit say so many files
 FROM_THE_FUTURE = timedelta(minutes=5)  # clocks of a lab differ by seconds; more than this is a wrong clock
 OLDEST = timedelta(days=7)  # of what an agent kept and delivers late
+COLDEST_C, HOTTEST_C = -274, 100_000  # broken sensors say -273.15 and 65261.85, and the rest of their host is as good as any
 FIRST_YEAR, LAST_YEAR = 1970, 9000
 RATIOS = frozenset(
     ("utilisation", "memory_utilisation", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fan", "cpu_used", "some", "full")
@@ -47,8 +49,19 @@ def _faults(sample: NodeSample, now: datetime) -> Iterator[str]:
             yield f"processes: no device {process.on.uuid[:60]!r}"
         yield from _out_of_range(process.on, f"on {process.on.uuid[:60]}", LARGEST)
         yield from _out_of_range(process.process, f"of process {process.on.pid}")
-    for part in (*sample.devices, *sample.sessions, *(() if sample.host is None else _parts(sample.host))):
+    for part in (*sample.devices, *sample.sessions, *sample.xids, *(() if sample.host is None else _parts(sample.host))):
         yield from _out_of_range(part, f"of {sample.node}")
+    if sample.host is not None:
+        yield from _in_rows(sample.host)
+
+
+def _in_rows(host: HostReading) -> Iterator[str]:
+    for used in host.cores:
+        if not 0 <= used <= 1:
+            yield f"cores: {str(used)[:40]} is out of range"
+    for sensor, degrees in host.temperatures_c:
+        if not COLDEST_C <= degrees <= HOTTEST_C:
+            yield f"temperatures_c: {str(degrees)[:40]} is out of range at {sensor[:60]!r}"
 
 
 def _parts(host: HostReading) -> Iterator[Any]:
@@ -63,6 +76,10 @@ def _too_many(sample: NodeSample) -> Iterator[str]:
         yield f"devices: more than {MOST_DEVICES}"
     if len(sample.processes) > MOST_PROCESSES or len(sample.sessions) > MOST_PROCESSES:
         yield f"processes: more than {MOST_PROCESSES}"
+    if len(sample.trouble) > MOST_WORDS or any(len(reading.throttled_by or ()) > MOST_WORDS for reading in sample.readings):
+        yield f"trouble, throttled_by: more than {MOST_WORDS}"
+    if len(sample.xids) > MOST_PARTS:
+        yield f"xids: more than {MOST_PARTS}"
     host = sample.host
     if host is not None:
         parts = (host.cores, host.disks, host.mounts, host.networks, host.temperatures_c, host.users)
@@ -83,7 +100,7 @@ def _out_of_range(part: Any, where: str, largest: int = LARGEST_SHOWN) -> Iterat
         value = getattr(part, name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        lowest, highest = -273 if name.endswith("_c") else 0, 1 if name in RATIOS else largest
+        lowest, highest = (COLDEST_C, HOTTEST_C) if name.endswith("_c") else (0, 1 if name in RATIOS else largest)
         if not lowest <= value <= highest:
             yield f"{name}: {str(value)[:40]} is out of range {where}"  # it may have thousands of figures
 

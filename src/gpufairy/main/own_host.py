@@ -1,16 +1,19 @@
 """The server watches its own host, as an agent would: the same parts, but what is seen is handed over, not sent."""
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gpufairy.control.history import Chronicle
 from gpufairy.control.house import House
+from gpufairy.core.believe import Heard
 from gpufairy.core.errors import FairyError
 from gpufairy.core.mean_sample import mean_sample
 from gpufairy.core.node import Node
 from gpufairy.core.node_sample import NodeSample
 from gpufairy.core.reading import GpuSample, LostGpu
+from gpufairy.core.session import Session
 from gpufairy.core.workload import WorkloadId, workload_id
 from gpufairy.devices.nvml_source import NvmlSource
 from gpufairy.devices.simulated_source import SimulatedSource
@@ -21,7 +24,7 @@ from gpufairy.node.accounts import Accounts
 from gpufairy.node.containers import Containers
 from gpufairy.node.host import HostReader
 from gpufairy.node.outlet import Outlet
-from gpufairy.node.processes import Processes
+from gpufairy.node.processes import Processes, stat_of
 from gpufairy.node.sampler import Eyes, Sampler
 from gpufairy.node.session_use import SessionUse
 from gpufairy.node.whose import SessionFacts, Whose
@@ -33,46 +36,56 @@ FIRST_ANSWER_S = 12.0  # a driver that is loaded by being asked takes ten
 
 
 class SessionPids:
-    """The processes of every session here. Asked of the engine at most so often; while it is silent, what it said last."""
+    """The processes of every session here, by PID and start: numbers come again. Asked of the engine at most so often; while it is
+    silent, what it said last, less what has ended."""
 
     def __init__(self, house: House, engine: ProcessEngine | DockerEngine, every_s: float) -> None:
         self._house, self._engine, self._every_s = house, engine, every_s
-        self._pids: Mapping[WorkloadId, Sequence[int]] = {}
-        self._session_of: dict[int, SessionFacts] = {}
+        self._starts: Mapping[WorkloadId, Mapping[int, int]] = {}  # by PID: when it began
+        self._session_of: dict[tuple[int, int], SessionFacts] = {}
         self._asked_s = float("-inf")
 
     async def by_session(self) -> dict[str, Sequence[int]]:
         await self._ask()
-        return {workload.session_id: pids for workload, pids in self._pids.items()}
+        return {workload.session_id: list(self._starts[workload]) for workload in self._live() if workload in self._starts}
 
     async def by_gpu(self) -> dict[str, list[int]]:
         """By the UUID of the GPU or MIG instance that the session holds."""
         await self._ask()
         on_gpu: dict[str, list[int]] = {}
-        for session in self._house.book.holding():
+        for workload, session in self._live().items():
             for gpu in session.seat.gpus if session.seat is not None else ():
-                on_gpu.setdefault(gpu.device, []).extend(self._pids.get(workload_id(session), ()))
+                on_gpu.setdefault(gpu.device, []).extend(self._starts.get(workload, ()))
         return on_gpu
 
-    def session_of(self, pid: int) -> SessionFacts | None:
-        return self._session_of.get(pid)
+    def session_of(self, pid: int, start_ticks: int) -> SessionFacts | None:
+        return self._session_of.get((pid, start_ticks))
 
     async def _ask(self) -> None:
-        now_s = time.monotonic()
-        if now_s - self._asked_s < self._every_s:
-            return
-        self._asked_s = now_s
-        try:
-            self._pids = await self._engine.pids_of_all()
-        except FairyError:
-            return
-        live = {workload_id(session): session for session in self._house.book.holding()}
+        if time.monotonic() - self._asked_s >= self._every_s:
+            self._asked_s = time.monotonic()
+            self._starts = await self._look()
+        # Each time: a session that has ended meanwhile has no processes any more, whatever the engine said.
         self._session_of = {
-            pid: SessionFacts(found.id, found.name, found.owner)
-            for workload, pids in self._pids.items()
-            if (found := live.get(workload)) is not None
-            for pid in pids
+            started: SessionFacts(session.id, session.name, session.owner)
+            for workload, session in self._live().items()
+            for started in self._starts.get(workload, {}).items()
         }
+
+    def _live(self) -> dict[WorkloadId, Session]:
+        return {workload_id(session): session for session in self._house.book.holding()}
+
+    async def _look(self) -> Mapping[WorkloadId, Mapping[int, int]]:
+        before = self._starts
+        try:
+            return await asyncio.to_thread(starts_of, await self._engine.pids_of_all())
+        except FairyError:
+            now = await asyncio.to_thread(starts_of, before)
+            return {workload: dict(starts.items() & now[workload].items()) for workload, starts in before.items()}
+
+
+def starts_of(pids: Mapping[WorkloadId, Iterable[int]]) -> dict[WorkloadId, dict[int, int]]:
+    return {workload: {pid: stat.start_ticks for pid in of_it if (stat := stat_of(pid)) is not None} for workload, of_it in pids.items()}
 
 
 class OwnHost:
@@ -102,6 +115,7 @@ class OwnHost:
 
     async def close(self) -> None:
         await self._source.close()
+        await asyncio.to_thread(self._outlet.close)
 
     async def look(self) -> None:
         """A loop's turn."""
@@ -126,9 +140,9 @@ class OwnHost:
     async def roll_up(self) -> None:
         await self._chronicle.roll_up()
 
-    async def keep(self, sample: NodeSample) -> None:
+    async def keep(self, heard: Sequence[Heard]) -> None:
         """Of another host, as its agent told it."""
-        await self._chronicle.take(sample)
+        await self._chronicle.take_all(heard)
 
     def metrics(self) -> bytes:
         answer = self._outlet.page.answer(gzipped=False)

@@ -17,7 +17,7 @@ UNKNOWN_AGAIN_S = 2.0  # so long at least between two questions about unknown co
 GOOD_S = 30.0  # containers may be renamed
 WANTED_S = 90.0  # so long after the last question somebody is taken to be interested
 MOST_BYTES, MOST_BYTES_OF_USER = 8 * 2**20, 2**20  # of one answer: two thousand sessions; a few of one's own
-MOST_UNKNOWN = 4096
+MOST_UNKNOWN = 4096  # remembered; of those beyond, the oldest is asked about once more
 MOST_TROUBLES = 5
 HOST_SOCKETS = ("run/docker.sock", "run/podman/podman.sock")
 USER_SOCKETS = ("podman/podman.sock", "docker.sock")  # under /run/user/UID
@@ -51,19 +51,21 @@ class Containers:
         self._sockets, self._monotonic, self._wait_s = sockets or usual_sockets, monotonic, wait_s
         self._daemons: Aside[EngineSocket, _Told] = Aside(ask, "containers of")
         self._told: dict[EngineSocket, _Told] = {}
-        self._asked_s = self._wanted_s = float("-inf")
-        self._unknown: set[str] = set()  # asked about in vain: they wait for the next round
+        self._asked_s = self._asked_anew_s = self._wanted_s = float("-inf")
+        # Containers that nobody tells of, by when they were met. All have been asked since: they wait for the next round.
+        self._unknown: dict[tuple[str, int | None], float] = {}
 
     def facts(self, container_id: str, uid: int | None = None) -> ContainerFacts | None:
-        """`uid`: of the user in whose slice the container is. That user's engine is believed about it, and no other user's."""
+        """`uid`: of the user in whose slice the container is. Users may make cgroups of any name there, so nobody's engine but theirs
+        is believed about it; and theirs about no other."""
         self._wanted_s = now_s = self._monotonic()
         self._take(self._daemons.late())
         found = self._find(container_id, uid)
-        if found is None and container_id not in self._unknown and now_s - self._asked_s >= UNKNOWN_AGAIN_S:
+        if found is None and self._meet((container_id, uid), now_s) > self._asked_anew_s and now_s - self._asked_s >= UNKNOWN_AGAIN_S:
             self._ask_all(self._wait_s)
             found = self._find(container_id, uid)
-            if found is None and len(self._unknown) < MOST_UNKNOWN and not any(map(self._daemons.is_open, self._told)):
-                self._unknown.add(container_id)
+        if found is not None:
+            self._unknown.pop((container_id, uid), None)
         return found
 
     def refresh(self) -> None:
@@ -85,13 +87,22 @@ class Containers:
         return tuple(told.trouble for _, told in ordered if told.trouble)[:MOST_TROUBLES]
 
     def _find(self, container_id: str, uid: int | None) -> ContainerFacts | None:
-        believed = (told for socket, told in self._told.items() if socket.uid in (None, uid))
+        # Root's slice is nobody's to forge in: its engine is the machine's own.
+        believed = (told for socket, told in self._told.items() if socket.uid == uid or (not uid and socket.uid is None))
         found = [told.facts[container_id] for told in believed if container_id in told.facts]
         return min(found, key=lambda facts: facts.uid is not None, default=None)  # the machine's own engines first
+
+    def _meet(self, key: tuple[str, int | None], now_s: float) -> float:
+        met_s = self._unknown.setdefault(key, now_s)
+        if len(self._unknown) > MOST_UNKNOWN:
+            del self._unknown[next(iter(self._unknown))]
+        return met_s
 
     def _ask_all(self, wait_s: float) -> None:
         self._asked_s = self._monotonic()
         sockets = list(self._sockets())
+        if not any(map(self._daemons.is_open, sockets)):  # else an answer may be to a question from before a container was
+            self._asked_anew_s = self._asked_s
         gone = [socket for socket in self._told if socket.uid is not None and socket not in sockets]  # signed out
         for socket in gone:
             del self._told[socket]

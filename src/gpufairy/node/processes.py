@@ -12,6 +12,7 @@ from pathlib import Path
 from gpufairy.core.cgroup import LONGEST_TEXT
 from gpufairy.core.owner import RunningProcess
 from gpufairy.node.aside import Aside
+from gpufairy.node.pid_namespace import pid_namespace
 from gpufairy.node.proc_text import printable
 
 PROC = Path("/proc")
@@ -51,6 +52,7 @@ class Processes:
 
     def __init__(self, proc: Path = PROC, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._proc, self._monotonic = str(proc), monotonic
+        self.namespace = pid_namespace(self._proc)
         self._kept: dict[int, _Kept] = {}
         self._lines: Aside[tuple[int, int], str] = Aside(lambda key: command_line(key[0], self._proc), "command line")
 

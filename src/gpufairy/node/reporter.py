@@ -15,15 +15,18 @@ from gpufairy.core.mean_sample import mean_sample
 from gpufairy.core.node_sample import NodeSample
 from gpufairy.core.sample_plain import to_plain
 from gpufairy.node.identity import Identity
+from gpufairy.node.pace import Pace
 from gpufairy.node.spool import Plain, Spool
 
 log = logging.getLogger("gpufairy.agent")
 
 ANSWER_LIMIT_S = 10.0  # a server that needs longer for this has other troubles than us
-MOST_LATE = 32  # samples of the past that go with one report
-MOST_LATE_BYTES = 512 * 1024  # and no more than this of them: the server takes 1 MiB
+MOST_LATE_BYTES = 512 * 1024  # of what goes with one report: the server takes 1 MiB
+BUSY = 503
 BEGIN_ANEW = 409  # what a server says that does not know the epoch
 MOST_TOLD = 10_000  # rules, labels, users
+LONGEST_EPOCH = 200
+MOST_SAID, LONGEST_SAID = 3, 400  # of the samples that a server refused, in the log; in characters
 REFUSED = (400, 401, 403, 404, 409, 413)  # the server answered, and did not take it
 
 
@@ -55,6 +58,7 @@ class Reporter:
     spool: Spool
     on_told: Callable[[Told], None] = lambda _told: None
     standing: Standing = field(default_factory=Standing)
+    pace: Pace = field(default_factory=Pace)
     _line: Transport | None = None
     _epoch: str | None = None
     _sequence: int = 0
@@ -83,6 +87,8 @@ class Reporter:
                 self.spool.keep([live])
                 return False
         except ServerNotReached as error:
+            if isinstance(error.__cause__, TimeoutError):
+                self.pace.was_too_much()
             self._say(reached=False, words=str(error))
             self.spool.keep([live])
             return False
@@ -90,6 +96,7 @@ class Reporter:
             self._refused(problem, live, late)
             return False
         self.spool.delivered(len(late))
+        self.pace.went_well(more_waits=bool(self.spool))
         self.standing.sent += 1
         self.standing.late += len(late)
         self._say(reached=True, words="reports are taken")
@@ -112,7 +119,7 @@ class Reporter:
     def _late(self) -> list[Plain]:
         late: list[Plain] = []
         size = 0
-        for sample in self.spool.oldest(MOST_LATE):
+        for sample in self.spool.oldest(self.pace.late):
             size += len(json.dumps(sample))
             if size > MOST_LATE_BYTES and late:
                 break
@@ -121,12 +128,11 @@ class Reporter:
 
     def _say_hello(self) -> bool:
         answer = self._ask(Call("POST", path_of("agents", "hello"), {"name": self.name, "key": self.identity.public}, harmless=True))
-        self._epoch, self._sequence = answer.get("epoch"), 0
+        self._epoch, self._sequence = _epoch(answer.get("epoch")), 0
         self.standing.accepted = self._epoch is not None
         if self._epoch is None:
             key = self.identity.fingerprint
             self._say(reached=True, words=f"an admin must accept this host: fairy node accept {self.name}   (key {key})")
-        self._hear(answer)
         return self._epoch is not None
 
     def _send(self, samples: Sequence[Plain]) -> None:
@@ -134,7 +140,10 @@ class Reporter:
         self._sequence += 1
         signature = self.identity.signature(self.name, self._epoch or "", self._sequence, body)
         stamp = (("Fairy-Epoch", self._epoch or ""), ("Fairy-Sequence", str(self._sequence)), ("Fairy-Signature", signature))
-        self._hear(self._ask(Call("POST", path_of("agents", self.name, "reports"), raw=body, extra=stamp, harmless=True)))
+        answer = self._ask(Call("POST", path_of("agents", self.name, "reports"), raw=body, extra=stamp, harmless=True))
+        self._hear(answer)
+        for refused in _list(answer.get("refused"))[:MOST_SAID]:
+            log.warning("the server does not believe a sample: %s", str(refused)[:LONGEST_SAID])
 
     def _refused(self, problem: Problem, live: Plain, late: Sequence[Plain]) -> None:
         """What it will never take must not be sent for ever; the rest is kept, and sent after another hello."""
@@ -143,7 +152,10 @@ class Reporter:
             self.spool.delivered(len(late))
         else:
             self.spool.keep([live])
-        self._epoch = None
+        if problem.status == BUSY:
+            self.pace.was_too_much()
+        else:
+            self._epoch = None
         self._say(reached=problem.status in REFUSED, words=str(problem))
 
     def _ask(self, call: Call) -> dict[str, Any]:
@@ -153,12 +165,26 @@ class Reporter:
         return answer if isinstance(answer, dict) else {}
 
     def _hear(self, answer: dict[str, Any]) -> None:
+        """Whatever it is: a server that speaks oddly must not end the agent."""
         names = ("name_rules", "user_labels", "users")
-        rules, labels, users = (tuple(str(word)[:200] for word in answer.get(name) or ())[:MOST_TOLD] for name in names)
-        self.on_told(Told(rules, labels, users))
+        if any(name in answer for name in names):
+            self.on_told(Told(*(tuple(_words(answer.get(name))) for name in names)))
 
     def _say(self, *, reached: bool, words: str) -> None:
         """In the log only when it changes: an agent may wait for its server for days."""
         if words != self.standing.words:
             log.log(logging.INFO if reached else logging.WARNING, "%s", words)
         self.standing.reached, self.standing.words = reached, words
+
+
+def _epoch(found: object) -> str | None:
+    """It goes into a header."""
+    return found if isinstance(found, str) and found.isascii() and found.isprintable() and len(found) <= LONGEST_EPOCH else None
+
+
+def _words(found: object) -> list[str]:
+    return [word[:200] for word in _list(found)[:MOST_TOLD] if isinstance(word, str)]
+
+
+def _list(found: object) -> list[Any]:
+    return found if isinstance(found, list) else []

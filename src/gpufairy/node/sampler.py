@@ -2,21 +2,23 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 from gpufairy.core.active import ActivityWindow
+from gpufairy.core.free_now import in_use
 from gpufairy.core.host_reading import HostReading
 from gpufairy.core.node_sample import NodeSample, ProcessReading, SessionReading
 from gpufairy.core.owner import Owner, RunningProcess
-from gpufairy.core.reading import GpuProcess, GpuSample, Xid
+from gpufairy.core.reading import GpuProcess, GpuReading, GpuSample, Xid
 from gpufairy.devices.gpu_source import GpuSource
 from gpufairy.node.containers import Containers
 from gpufairy.node.processes import Processes
 from gpufairy.node.whose import Whose
 
 HOST_EVERY_S = 5.0  # nothing about a host changes so quickly that more would be seen
+SHUT_IN = "the collector must see the host's processes (in a container: the host's PID namespace)"
 NOT_FOUND = "[not found]"  # as nvidia-smi calls a process that the driver knows and the host does not
 
 
@@ -76,9 +78,11 @@ class Sampler:
         processes = tuple(self._processes(seen, now_s))
         sessions = self.eyes.sessions.read(pids) if self.eyes.sessions is not None else ()
         host = self._read_host(now_s)
-        words = (trouble if gpus is None else "", *self.eyes.containers.trouble, *self.eyes.host.trouble, self._unseen(processes))
+        readings, hidden = self._hidden(seen)
+        unseen = self._unseen(processes)
+        words = (trouble if gpus is None else "", *self.eyes.containers.trouble, *self.eyes.host.trouble, unseen, hidden)
         return NodeSample(
-            self._node, datetime.now(UTC), seconds, host, seen.devices, seen.readings, processes, sessions, xids, seen.lost,
+            self._node, datetime.now(UTC), seconds, host, seen.devices, readings, processes, sessions, xids, seen.lost,
             seen.driver, seen.driver_cuda, containers_known=self.eyes.containers.known, gpus_known=gpus is not None,
             trouble=tuple(word for word in words if word),
         )  # fmt: skip
@@ -91,8 +95,10 @@ class Sampler:
     def _processes(self, seen: GpuSample, now_s: float) -> Iterator[ProcessReading]:
         busy = {reading.uuid: reading.utilisation for reading in seen.readings}
         alone = _alone(seen.processes)
+        # Who holds a simulated GPU is told by its PID here, whatever the driver's are.
+        named, simulated = self.eyes.processes.namespace.names(seen.driver), {device.uuid for device in seen.devices if device.simulated}
         for on in seen.processes:
-            process = self.eyes.processes.running(on.pid)
+            process = self.eyes.processes.running(on.pid) if named or on.uuid in simulated else None
             owner = Owner() if process is None else self.eyes.whose.owner(process, self.eyes.processes.cgroup(on.pid))
             process = process or RunningProcess(on.pid, 0, None, NOT_FOUND)
             key = (on.pid, process.start_ticks, on.uuid)
@@ -110,7 +116,19 @@ class Sampler:
         if unseen == 0:
             return ""
         what = "1 process on a GPU is" if unseen == 1 else f"{unseen} processes on GPUs are"
-        return f"{what} not in /proc here: the collector must see the host's processes (in a container: the host's PID namespace)"
+        return f"{what} not in /proc here: {SHUT_IN}"
+
+    def _hidden(self, seen: GpuSample) -> tuple[tuple[GpuReading, ...], str]:
+        """Inside a PID namespace of our own the driver says nothing of the host's processes, and what they use must not look idle."""
+        if self.eyes.processes.namespace.is_hosts:
+            return seen.readings, ""
+        told = {process.uuid for process in seen.processes}
+        silent = {device.uuid: device.label for device in seen.devices if not (device.mig or device.simulated or device.uuid in told)}
+        hidden = [silent[reading.uuid] for reading in seen.readings if reading.uuid in silent and in_use(reading)]
+        if not hidden:
+            return seen.readings, ""
+        readings = (replace(one, processes_known=False) if silent.get(one.uuid) in hidden else one for one in seen.readings)
+        return tuple(readings), f"GPU {', '.join(hidden)}: in use by processes that are not seen here: {SHUT_IN}"
 
 
 def _alone(processes: Sequence[GpuProcess]) -> set[str]:

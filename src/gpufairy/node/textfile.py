@@ -32,7 +32,8 @@ class Textfile:
         folder = self._open_folder()
         try:
             if not self._cleaned:
-                remove_left_over(folder, time.time())
+                with suppress(OSError):  # whether it can be written to is told by writing
+                    remove_left_over(folder, time.time())
                 self._cleaned = True
             self._replace(folder, text, at.timestamp())
         finally:

@@ -1,5 +1,6 @@
 """Whose a process is: session, pod, container or account, in the order in which they can be trusted."""
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
@@ -46,7 +47,7 @@ class Whose:
         rules: NamingRules = NamingRules(),
         *,
         accounts: Callable[[int], str],
-        sessions_by_pid: Callable[[int], SessionFacts | None] = lambda pid: None,
+        sessions_by_pid: Callable[[int, int], SessionFacts | None] = lambda pid, start_ticks: None,
         pods: Callable[[str, str | None], PodFacts | None] = lambda pod_uid, container_id: None,
         server_id: str | None = None,
     ) -> None:
@@ -63,8 +64,8 @@ class Whose:
         key = process.pid, process.start_ticks
         before = self._before.pop(key, None)
         found = self._find(process, cgroup_text)
-        if before is not None and before.container and not found.container and found.container_id == before.container_id:
-            found = before  # the engine has forgotten a container that something still runs in: it remains whose it was
+        if before is not None and _is_forgotten(found, before):
+            found = before
         self._before[key] = found
         if len(self._before) > MOST_KEPT:
             del self._before[next(iter(self._before))]
@@ -73,20 +74,21 @@ class Whose:
     def _find(self, process: RunningProcess, cgroup_text: str) -> Owner:
         chain, slice_uid = _place(cgroup_text)
         facts = self._outermost_known(chain, slice_uid)
-        session = self._session_of(process.pid) or (None if facts is None else self._labelled_session(facts))
+        session = self._session_of(process.pid, process.start_ticks) or (None if facts is None else self._labelled_session(facts))
         if session is not None:
             place = Owner() if facts is None else Owner(container=facts.name, container_id=facts.id)
             return replace(_of_session(session), container=place.container, container_id=place.container_id)
-        inner = chain[-1] if chain else None
-        if inner is not None and inner.pod_uid is not None:
-            return self._of_pod(inner.pod_uid, inner.container_id)
+        pod = None if slice_uid else _pod_around(chain, in_container=facts is not None)
+        if pod is not None:
+            return self._of_pod(*pod)
         if facts is not None:
             return self._of_container(facts, facts.uid)
         return self._of_unlisted(chain, slice_uid) or self._of_account(process.uid)
 
     def _outermost_known(self, chain: tuple[Container, ...], slice_uid: int | None) -> ContainerFacts | None:
-        """Not the innermost: whoever may make cgroups in a container could give one the name of somebody else's container."""
-        ids = (one.container_id for one in chain if one.container_id is not None and one.runtime not in NAMED_BY_ID)
+        """Not the innermost: whoever may make cgroups in a container could give one the name of somebody else's container. For the
+        same reason none inside an LXC container or a virtual machine: what runs there, no engine of this host has started."""
+        ids = (one.container_id for one in _started_here(chain) if one.container_id is not None)
         return next((facts for container_id in ids if (facts := self._containers.facts(container_id, slice_uid))), None)
 
     def _labelled_session(self, facts: ContainerFacts) -> SessionFacts | None:
@@ -126,6 +128,26 @@ class Whose:
 @lru_cache(maxsize=1024)  # the processes of one container have one text
 def _place(cgroup_text: str) -> tuple[tuple[Container, ...], int | None]:
     return containers_of(cgroup_text), user_slice(cgroup_text)
+
+
+def _is_forgotten(found: Owner, before: Owner) -> bool:
+    """Its engine tells no more of a container that something still runs in: that remains whose it was."""
+    same_place = found.container_id == before.container_id and found.user in (None, before.user)
+    return same_place and bool(before.container) and not found.container
+
+
+def _started_here(chain: tuple[Container, ...]) -> Iterator[Container]:
+    return itertools.takewhile(lambda one: one.runtime not in NAMED_BY_ID, chain)
+
+
+def _pod_around(chain: tuple[Container, ...], *, in_container: bool) -> tuple[str, str | None] | None:
+    """The pod and its own container: the outermost, since those further in can be anybody's making. A pod inside a container that an
+    engine here knows is that container's business; without such an engine we may be in it ourselves."""
+    pods = [one for one in _started_here(chain) if one.pod_uid is not None]
+    if not pods or (in_container and chain[0].pod_uid is None):
+        return None
+    pod_uid = pods[0].pod_uid or ""
+    return pod_uid, next((one.container_id for one in pods if one.pod_uid == pod_uid and one.container_id is not None), None)
 
 
 def _of_session(session: SessionFacts) -> Owner:
