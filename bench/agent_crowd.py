@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -82,17 +83,21 @@ class CrowdAgent:
 
     async def _report(self, tally: Tally) -> None:
         body = self._body.replace(THEN.isoformat().encode(), datetime.now(UTC).isoformat().encode())
-        self._sequence += 1
-        signature = self._identity.signature(self.name, self._epoch, self._sequence, body)
-        stamp = {"Fairy-Epoch": self._epoch, "Fairy-Sequence": str(self._sequence), "Fairy-Signature": signature}
         began_s = time.monotonic()
         tally.sent += 1
-        status, told = await asyncio.wait_for(self._line.post(f"/api/v1/agents/{self.name}/reports", body, stamp), LIMIT_S)
+        status = await asyncio.wait_for(self._send(body), LIMIT_S)
         tally.took_s.append(time.monotonic() - began_s)
         if status == 200:
             tally.taken += 1
         else:
-            tally.refused.append(str(told)[:200])
+            tally.refused.append(f"{self.name}: {status}")
+
+    async def _send(self, body: bytes) -> int:
+        """The status of the answer."""
+        self._sequence += 1
+        signature = self._identity.signature(self.name, self._epoch, self._sequence, body)
+        stamp = {"Fairy-Epoch": self._epoch, "Fairy-Sequence": str(self._sequence), "Fairy-Signature": signature}
+        return (await self._line.post(f"/api/v1/agents/{self.name}/reports", body, stamp))[0]
 
     async def _hello(self) -> dict[str, Any]:
         return await self._post("/api/v1/agents/hello", json.dumps({"name": self.name, "key": self._identity.public}).encode(), {})
@@ -145,14 +150,19 @@ def a_process(index: int, uuid: str, number: int) -> ProcessReading:
     )  # fmt: skip
 
 
-async def report_all(url: str, token: str, agents: int, lasts_s: float) -> Tally:
-    crowd, room = [CrowdAgent(url, number) for number in range(agents)], asyncio.Semaphore(AT_ONCE)
+async def join_all(crowd: Sequence[CrowdAgent], token: str) -> None:
+    room = asyncio.Semaphore(AT_ONCE)
 
     async def join(one: CrowdAgent) -> None:
         async with room:
             await one.join(token)
 
     await asyncio.gather(*map(join, crowd))
+
+
+async def report_all(url: str, token: str, agents: int, lasts_s: float) -> Tally:
+    crowd = [CrowdAgent(url, number) for number in range(agents)]
+    await join_all(crowd, token)
     print(READY, flush=True)
     tally, begin_s = Tally(), time.monotonic() + 1
     beats = (one.keep_reporting(begin_s + EVERY_S * number / agents, begin_s + lasts_s, tally) for number, one in enumerate(crowd))

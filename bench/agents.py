@@ -20,15 +20,23 @@ from bench.server import ROOT, LiveServer
 AGENTS, LASTS_S = 500, 60.0
 AGENTS_SEEN = 125  # 1,000 GPUs
 LOOKS, COMMANDS = 100, 10
+KEPT = 60  # samples of each agent, when the server comes back after five minutes
+RECOVERS_S = 300.0  # it is waited for so long
 FIRST_REPORTS_S = EVERY_S + 2  # until every host has told of itself
 PATHS = ("/", "/api/v1/nodes", "/api/v1/gpus")
 LESS = {"higher_is_better": False}
 
 
 def measure(
-    *, agents: int = AGENTS, lasts_s: float = LASTS_S, agents_seen: int = AGENTS_SEEN, looks: int = LOOKS, commands: int = COMMANDS
+    *,
+    agents: int = AGENTS,
+    lasts_s: float = LASTS_S,
+    kept: int = KEPT,
+    agents_seen: int = AGENTS_SEEN,
+    looks: int = LOOKS,
+    commands: int = COMMANDS,
 ) -> Report:
-    return Report("agents", [*reporting(agents, lasts_s), *looking(agents_seen, looks, commands)])
+    return Report("agents", [*reporting(agents, lasts_s), *recovering(agents, kept), *looking(agents_seen, looks, commands)])
 
 
 def reporting(agents: int, lasts_s: float) -> list[Figure]:
@@ -48,6 +56,24 @@ def reporting(agents: int, lasts_s: float) -> list[Figure]:
         Figure("a report to its answer, median", percentile(times, 0.5) * 1000, "ms", **LESS),
         Figure("a report to its answer, p99", percentile(times, 0.99) * 1000, "ms", **LESS),
         Figure("memory of the server", memory_mb, "MB", **LESS),
+    ]
+
+
+def recovering(agents: int, kept: int) -> list[Figure]:
+    with server() as live:
+        with a_crowd(live, agents, kept, RECOVERS_S, module="bench.agent_return") as crowd:
+            before, began = cpu_s(live.pid), time.monotonic()
+            told = json.loads(crowd.communicate(timeout=RECOVERS_S + 120)[0])
+            cores = (cpu_s(live.pid) - before) / (time.monotonic() - began)
+        missing, memory_mb = told["delivered"] - kept_reports(live.data / "fairy.db"), resident_mb(live.pid)
+    put_off = f"{told['busy']} reports were put off"
+    what = f"recovery of {agents} agents after an outage of {kept * EVERY_S / 60:.0f} min"
+    return [
+        Figure(f"{what}: all is delivered after", told["recovered_s"], "s", goal=kept * EVERY_S / 2, note=put_off, **LESS),
+        Figure(f"{what}: reports that got no answer in time", told["timeouts"], "reports", goal=0, **LESS),
+        Figure(f"{what}: samples lost or left", missing + told["left"], "samples", goal=0, **LESS),
+        Figure(f"{what}: server", cores, "cores", **LESS),
+        Figure(f"{what}: memory of the server", memory_mb, "MB", **LESS),
     ]
 
 
@@ -74,9 +100,9 @@ def server() -> Iterator[LiveServer]:
 
 
 @contextlib.contextmanager
-def a_crowd(live: LiveServer, agents: int, lasts_s: float) -> Iterator[subprocess.Popen[str]]:
+def a_crowd(live: LiveServer, agents: int, *how: float, module: str = "bench.agent_crowd") -> Iterator[subprocess.Popen[str]]:
     """In a process of its own, accepted and about to report."""
-    command = [sys.executable, "-m", "bench.agent_crowd", live.url, live.token, str(agents), str(lasts_s)]
+    command = [sys.executable, "-m", module, live.url, live.token, str(agents), *map(str, how)]
     with subprocess.Popen(command, env={**live.env, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}, stdout=subprocess.PIPE, text=True) as crowd:
         assert crowd.stdout is not None
         if crowd.stdout.readline().strip() != READY:

@@ -15,6 +15,7 @@ from gpufairy.core.series import RAW, Kind, Point, Series, Subject, point
 from gpufairy.store import history as history_module
 from gpufairy.store import tables
 from gpufairy.store.history import History
+from gpufairy.store.history_arrival import Arrival
 from gpufairy.store.store import Store
 
 NOW = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
@@ -95,11 +96,91 @@ async def test_the_same_report_twice_counts_once_even_after_it_was_folded(store:
     assert means(await utilisation(store, NOW - MINUTE, NOW, 60)) == [0.5]
 
 
+def a_node(node: str = "gpu01") -> Point:
+    return point(Subject(Kind.NODE, node, node), gpus_used=1.0)
+
+
+async def told_s(store: Store, step: int = 60) -> float:
+    """For how long the node was told of, in the hour from NOW on."""
+    totals = await store.history.totals(Kind.NODE, NOW, NOW + HOUR, step=step)
+    return totals[Subject(Kind.NODE, "gpu01", "gpu01")]["gpus_used"].known_s
+
+
+async def test_the_same_report_counts_once_when_nobody_remembers_it_any_more(store: Store):
+    ats = [NOW + second * SECOND for second in range(5, 305, 5)]
+    for at in ats:
+        await report(store, at, a_node())
+    for days, step in ((0.1, 10), (3, 60)):
+        later = NOW + days * DAY
+        await roll_up(store, later)
+        assert await rows_in(store, tables.reading_reports) == 0
+        assert not any([await report(store, at, a_node(), arrived_at=later) for at in ats])
+        assert await told_s(store, step) == 300
+
+
+async def test_what_comes_late_fills_a_gap_even_in_a_time_that_was_told_before_and_after(store: Store):
+    gap = [NOW + second * SECOND for second in range(100, 200, 5)]
+    for second in range(5, 305, 5):
+        if NOW + second * SECOND not in gap:
+            await report(store, NOW + second * SECOND, a_node())
+    later = NOW + 2 * HOUR
+    await roll_up(store, later)
+    assert await rows_in(store, tables.reading_reports) == 0
+    assert all([await report(store, at, a_node(), arrived_at=later) for at in gap])
+    assert await told_s(store) == 300
+
+
+@pytest.mark.parametrize("after", [0.1, 1, 2.5, 4, 4.9])
+async def test_two_agents_on_one_host_count_as_one(sqlite_store: Store, after: float):
+    for beat in range(1, 61):
+        await report(sqlite_store, NOW + 5 * beat * SECOND, a_node())
+        await report(sqlite_store, NOW + (5 * beat + after) * SECOND, a_node())
+    assert 300 <= await told_s(sqlite_store) <= 305
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_beats_that_waver_lose_nothing_and_count_no_second_twice(sqlite_store: Store, seed: int):
+    chance, at, told = random.Random(seed), 0.0, 0.0
+    while at < 600:
+        seconds = chance.choice([1.0, 4.0, 5.0, 5.0, 5.0, 6.0, 10.0])
+        at, told = at + seconds, told + seconds
+        sent = at + chance.uniform(-0.4, 0.4)  # by a clock that is being put right
+        arrival = Arrival("gpu01", NOW + sent * SECOND, NOW + sent * SECOND, NOW + sent * SECOND, seconds, (a_node(),))
+        [is_new] = await sqlite_store.history.append_all([arrival])
+        assert is_new or seconds == 1.0
+    assert told * 0.9 <= await told_s(sqlite_store) <= told + 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_reports_of_all_lengths_count_in_whatever_order_they_come(sqlite_store: Store, seed: int):
+    chance, at, arrivals = random.Random(seed), NOW, []
+    for _ in range(100):
+        seconds = chance.choice([1.0, 3.1, 5.0, 6.9, 30.0])
+        at += seconds * SECOND
+        arrivals.append(Arrival("gpu01", at, at, NOW + HOUR, seconds, (a_node(),)))
+    chance.shuffle(arrivals)
+    for begin in range(0, 100, 10):
+        assert all(await sqlite_store.history.append_all(arrivals[begin : begin + 10]))
+    assert await told_s(sqlite_store) == pytest.approx(sum(arrival.seconds for arrival in arrivals))
+
+
+async def test_a_report_is_known_again_by_its_hosts_own_clock_wherever_it_was_put(store: Store):
+    def arrival(at: datetime, sent_at: datetime) -> Arrival:
+        return Arrival("gpu01", at, sent_at, NOW + MINUTE, 5.0, (a_node(),))
+
+    sent = [NOW - HOUR, NOW - HOUR + 5 * SECOND]
+    assert await store.history.append_all([arrival(NOW, sent[0])]) == [True]
+    assert await store.history.sent_before("gpu01", [*sent, NOW]) == {sent[0]}
+    again = [arrival(NOW + 20 * SECOND, sent[0]), arrival(NOW + 25 * SECOND, sent[1]), arrival(NOW + 30 * SECOND, sent[1])]
+    assert await store.history.append_all(again) == [False, True, False]
+    assert await store.history.sent_before("gpu02", sent) == set()
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_any_order_of_arrival_and_any_moments_of_folding_give_the_same(sqlite_store: Store, seed: int):
     """In order and folded at the end, against shuffled, some sent twice, and folded again and again in between."""
     chance = random.Random(seed)
-    ats = [NOW + chance.randrange(1, 4 * 3600) * SECOND for _ in range(120)]
+    ats = [NOW + chance.randrange(1, 4 * 720) * 5 * SECOND for _ in range(120)]
     reports = [(at, chance.choice([None, chance.random()])) for at in sorted(set(ats))]
     for at, value in reports:
         await report(sqlite_store, at, a_gpu(value, "GPU-2", "gpu02", temperature_c=at.minute), node="gpu02")
@@ -232,11 +313,11 @@ async def test_a_report_whose_transaction_was_undone_leaves_no_subject_behind(sq
     def broken(connection):
         raise StoreUnavailable("no")
 
-    at_once = [report(sqlite_store, NOW, a_gpu(0.5)), sqlite_store._held.writer.write(broken), report(sqlite_store, NOW + SECOND, a_gpu(0.7))]
+    at_once = [report(sqlite_store, NOW, a_gpu(0.5)), sqlite_store._held.writer.write(broken), report(sqlite_store, NOW + 5 * SECOND, a_gpu(0.7))]
     first, error, second = await asyncio.gather(*at_once, return_exceptions=True)
     assert (first, type(error), second) == (True, StoreUnavailable, True)
     again = History(sqlite_store._held.writer, sqlite_store._held.reader)
-    assert await again.append("gpu01", NOW + 5 * SECOND, [a_gpu(0.9)], seconds=5, arrived_at=NOW)
+    assert await again.append("gpu01", NOW + 10 * SECOND, [a_gpu(0.9)], seconds=5, arrived_at=NOW)
     assert await rows_in(sqlite_store, tables.reading_subjects) == 2
 
 

@@ -11,6 +11,8 @@ from store_builders import a_store
 
 from gpufairy.core.series import Kind, Subject
 
+pytestmark = pytest.mark.slow  # real processes, each with a start of its own
+
 HERE = Path(__file__).parent
 NOW = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import pytest
 from house_scene import a_house
 
 from builders import NOW
-from gpufairy.control.agents import EPOCH_GOOD_S, MOST_WAITING, Agents, Stamp
+from gpufairy.control.agents import EPOCH_GOOD_S, MOST_OF_ONE_ADDRESS, MOST_WAITING, Agents, Stamp
 from gpufairy.control.clock import HeldClock
 from gpufairy.control.watch import SILENT_AFTER_S, Watch
 from gpufairy.core.agent import fingerprint
@@ -15,6 +15,7 @@ from gpufairy.core.errors import Conflict, NoSuchThing, NotAllowed
 from gpufairy.node.identity import Identity
 
 KEY = Identity(b"k" * 32)
+KEY_BYTES = b"k" * 32
 BODY = b'{"samples": []}'
 
 
@@ -162,10 +163,25 @@ async def test_strangers_who_ask_fill_no_memory(tmp_path: Path):
     async with a_house(tmp_path) as scene:
         agents = scene.house.agents
         for number in range(MOST_WAITING + 50):
-            Host(agents, f"h{number}").hello()
+            agents.hello(f"h{number}", KEY_BYTES, f"10.0.0.{number}")
         assert len(agents.waiting()) == MOST_WAITING
         assert Host(agents, "h0").hello() is None
         assert "h0" in {asker.name for asker in agents.waiting()}
+
+
+async def test_one_address_crowds_out_nobody_but_itself(tmp_path: Path):
+    async with a_house(tmp_path) as scene:
+        agents = scene.house.agents
+        agents.hello("gpu01", KEY_BYTES, "10.0.0.1")
+        for number in range(1000):
+            agents.hello(f"a{number}", KEY_BYTES, "10.6.6.6")
+        names = {asker.name for asker in agents.waiting()}
+        assert names == {"gpu01", *(f"a{number}" for number in range(1000 - MOST_OF_ONE_ADDRESS, 1000))}
+        for address in range(10):
+            for number in range(MOST_OF_ONE_ADDRESS):
+                agents.hello(f"b{address}-{number}", KEY_BYTES, f"10.6.7.{address}")
+        assert len(agents.waiting()) == MOST_WAITING
+        assert "gpu01" in {asker.name for asker in agents.waiting()}
 
 
 async def test_a_host_falls_silent_on_the_clock_that_nobody_sets_and_one_not_heard_yet_is_awaited_first(tmp_path: Path):

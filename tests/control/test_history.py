@@ -1,6 +1,6 @@
 """What hosts report, kept with who held what, and shown to those who may see it."""
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,9 +14,11 @@ from house_scene import Scene, a_house
 from builders import NOW
 from gpufairy.api.app import make_app
 from gpufairy.api.context import Context
+from gpufairy.control import history as history_module
 from gpufairy.control.history import Chronicle
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.passes import make_pass
+from gpufairy.core.believe import Heard
 from gpufairy.core.errors import BadInput
 from gpufairy.core.host_reading import DiskReading, HostReading
 from gpufairy.core.node_sample import NodeSample, ProcessReading, SessionReading
@@ -26,6 +28,7 @@ from gpufairy.core.reading import GpuDevice, GpuProcess, GpuReading
 from gpufairy.core.series import RAW, Kind
 from gpufairy.core.session import Session
 from gpufairy.core.usage import By
+from gpufairy.store.history_arrival import Arrival
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 GPUS = ("GPU-simulated-0", "GPU-simulated-1")
@@ -85,6 +88,51 @@ async def test_a_report_that_comes_late_counts_for_those_who_held_the_gpu_at_its
     await chronicle.take(late)
     series = await chronicle.series(Kind.USER, "ann", NOW, NOW + HOUR, step=MINUTE)
     assert series.columns["gpus_held"].mean[:2] == [1.0, None]
+
+
+async def test_what_comes_late_is_written_in_one_go_and_what_is_here_is_not_reckoned_again(scene: Scene, monkeypatch: pytest.MonkeyPatch):
+    chronicle, session = Chronicle(scene.house), await a_running_session(scene)
+    samples = []
+    for _ in range(20):
+        scene.clock.go_on(MINUTE)
+        samples.append(a_sample(scene, session))
+    scene.clock.go_on(HOUR)
+    written, reckoned = [], []
+    append_all, points = scene.house.store.history.append_all, history_module.points_of
+
+    async def counted(arrivals: Sequence[Arrival]) -> list[bool]:
+        written.append(len(arrivals))
+        return await append_all(arrivals)
+
+    monkeypatch.setattr(scene.house.store.history, "append_all", counted)
+    monkeypatch.setattr(history_module, "points_of", lambda *them: reckoned.append(them) or points(*them))
+    for last in (15, 20, 20):
+        await chronicle.take_all([Heard(sample, sample.at) for sample in samples[:last]])
+    assert (written, len(reckoned)) == ([15, 5, 0], 20)
+    [row] = (await chronicle.usage(By.USER, NOW)).rows
+    assert (row.used_s, row.unknown_s) == (pytest.approx(600), pytest.approx(3600))
+
+
+@pytest.mark.parametrize("late", [timedelta(0), HOUR])
+async def test_a_sample_counts_once_however_often_it_is_delivered(scene: Scene, late: timedelta):
+    chronicle, session = Chronicle(scene.house), await a_running_session(scene)
+    scene.clock.go_on(MINUTE)
+    sample = a_sample(scene, session)
+    scene.clock.go_on(late)
+    for _ in range(4):
+        await chronicle.take(sample)
+        scene.clock.go_on(6 * MINUTE)
+        await chronicle.roll_up()
+    assert [row.used_s for row in (await chronicle.usage(By.GPU, NOW)).rows] == [30.0, 30.0]
+
+
+async def test_two_agents_on_one_host_count_as_one(scene: Scene):
+    chronicle = Chronicle(scene.house)
+    for _ in range(10):
+        scene.clock.go_on(MINUTE)
+        await chronicle.take(a_sample(scene))
+        await chronicle.take(a_sample(scene, at=scene.clock() + SECOND))
+    assert [row.used_s for row in (await chronicle.usage(By.GPU, NOW)).rows] == [300.0, 300.0]
 
 
 async def test_rates_are_told_from_the_report_before_and_not_across_a_step_back(scene: Scene):

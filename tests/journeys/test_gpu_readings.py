@@ -3,7 +3,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from bench.server import ROOT
 from gpu_scene import gpu_server, real_gpu
 
+from gpufairy.client import Fairy
 from prometheus import Prometheus, free_port, prometheus, promtool
 from raw_http import ask
 from waits import until, wait_for_state
@@ -54,9 +54,15 @@ def burning(server):
     session = fairy.submit(body)
     wait_for_state(fairy, "burn", "RUNNING")
     until(smi_pids, "a process on the GPU", 120)
-    time.sleep(3)  # a whole beat and more of work
+    until(lambda: works_on_gpu(fairy), "its work to be read", 60)
     yield session
     fairy.stop("burn")
+
+
+def works_on_gpu(fairy: Fairy) -> bool:
+    (node,) = fairy.nodes()
+    processes = [process for gpu in node["gpus"] for process in gpu["processes"]]
+    return any(process["active"] and (process["utilisation"] or 0.0) > 0.5 for process in processes)
 
 
 def smi_pids() -> set[str]:

@@ -119,7 +119,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, live: LiveServer, sleeper: Sle
     hosts = [Host(tmp_path_factory.mktemp(name), live, name, sleeper.pid) for name in ("gpu07", "gpu08", "gpu09")]
     with hosts[0] as gpu07, hosts[1] as dead, hosts[2]:
         until(lambda: all(host.asking() for host in hosts), f"all to ask: {gpu07.log}", SOON_S)
-        done = live.fairy("node", "accept", "--all")
+        done = live.fairy("node", "accept", "--all", "--yes")
         assert (done.returncode, done.stdout.count("may report")) == (0, 3), done.stderr
         for host in hosts:
             host.wait_for("watched")

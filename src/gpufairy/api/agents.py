@@ -1,6 +1,7 @@
 """Routes of hosts that are watched: an agent asks to be let in, an admin accepts it, it reports."""
 import base64
 import binascii
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,12 +12,14 @@ from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, whole_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import moment
 from gpufairy.control.agents import Stamp
+from gpufairy.control.intake import COME_AGAIN, Intake
 from gpufairy.core.agent import Agent, AgentWaiting, fingerprint
-from gpufairy.core.believe import own_sessions
-from gpufairy.core.errors import NotSignedIn
+from gpufairy.core.believe import heartbeat, own_sessions
+from gpufairy.core.errors import Busy, NotSignedIn
 from gpufairy.core.names import node_name
+from gpufairy.core.node_sample import NodeSample
 from gpufairy.wire.read import read
-from gpufairy.wire.report import AcceptBody, HelloBody, read_report
+from gpufairy.wire.report import AcceptBody, HelloBody, RefusedSample, Report, read_report
 
 
 def routes(context: Context) -> APIRouter:
@@ -27,7 +30,7 @@ def routes(context: Context) -> APIRouter:
 
 
 def add_for_agents(router: APIRouter, context: Context) -> None:
-    house = context.house
+    house, intake = context.house, Intake()
 
     @router.post("/hello")
     async def hello(request: Request) -> dict[str, Any]:
@@ -35,19 +38,32 @@ def add_for_agents(router: APIRouter, context: Context) -> None:
         body = read(HelloBody, await json_body(request), "hello")
         name, key = body.to_name(), body.to_key()
         epoch = house.agents.hello(name, key, request.client.host if request.client else "")
-        return {"state": "waiting" if epoch is None else "accepted", "epoch": epoch, "fingerprint": fingerprint(key), **rules()}
+        return {"state": "waiting" if epoch is None else "accepted", "epoch": epoch, "fingerprint": fingerprint(key)}
 
     @router.post("/{name}/reports")
     async def reports(request: Request, name: str) -> dict[str, Any]:
         """What an agent saw of its host, signed. The last sample is of now; those before it could not be sent earlier."""
-        stamp, body = stamp_of(request), await whole_body(request)
+        stamp = stamp_of(request)
+        intake.check_room()
+        body = await whole_body(request)
         house.agents.check(node_name(name), stamp, body)
-        report, samples = read_report(body, name, house.clock())
-        samples = tuple(own_sessions(sample, house.node_of) for sample in samples)
-        house.watch.take(samples[-1], version=report.version)
-        for sample in samples:
-            await context.keep_sample(sample)
-        return {"kept": len(samples), **rules()}
+        with intake.hold(name, len(body)):
+            if await request.is_disconnected():  # it waited for too long, and will send this again
+                raise Busy(f"the agent of {name} did not wait for its turn", COME_AGAIN)
+            report = read_report(body, name, house.clock(), intake.clock_wrong_by(name))
+            intake.note_clock(name, report.clock_wrong_by)
+            await take(name, report)
+        return {"kept": len(report.heard), "refused": [refused_shape(one) for one in report.refused], **rules()}
+
+    async def take(name: str, report: Report) -> None:
+        """Of now first, since people look at that; then all of it goes to the disk."""
+        live = unbelieved(name, report.refused[-1].why) if report.live is None else own_sessions(report.live, house.node_of)
+        house.watch.take(live, version=report.version)
+        await context.keep_heard([replace(one, sample=own_sessions(one.sample, house.node_of)) for one in report.heard])
+
+    def unbelieved(name: str, why: str) -> NodeSample:
+        seen = house.watch.host(name)
+        return heartbeat(name, house.clock(), None if seen is None else seen.sample, why)
 
     def rules() -> dict[str, Any]:
         told = context.watching
@@ -84,6 +100,10 @@ def stamp_of(request: Request) -> Stamp:
         return Stamp(epoch, int(sequence), base64.b64decode(signature, validate=True))
     except (binascii.Error, ValueError):
         raise NotSignedIn("Fairy-Signature: expected base64", "Send reports with `fairy agent`.") from None
+
+
+def refused_shape(sample: RefusedSample) -> dict[str, Any]:
+    return {"at": sample.at, "why": sample.why}
 
 
 def agent_shape(agent: Agent) -> dict[str, Any]:

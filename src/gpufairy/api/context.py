@@ -7,11 +7,11 @@ from gpufairy.control.apps import Apps
 from gpufairy.control.house import House
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.loop import Loop
-from gpufairy.core.node_sample import NodeSample
+from gpufairy.core.believe import Heard
 from gpufairy.wire.submit import SubmitBody
 
 
-async def keep_nothing(_sample: NodeSample) -> None:
+async def keep_nothing(_heard: Sequence[Heard]) -> None:
     """Where there is no history: in tests of other things."""
 
 
@@ -42,6 +42,6 @@ class Context:
     machine: str | None = None  # which one this is, so that clients on it know that they share its folders
     ssh: Reachable | None = None  # None: there is no SSH gateway
     apps: Apps | None = None  # None likewise: it serves them
-    keep_sample: Callable[[NodeSample], Awaitable[None]] = keep_nothing
+    keep_heard: Callable[[Sequence[Heard]], Awaitable[None]] = keep_nothing  # of one host, oldest first
     watching: Watching = Watching()
     node_metrics: Callable[[], bytes] = bytes  # what this host's own exporter would say

@@ -18,6 +18,7 @@ STATUS: dict[type[errors.FairyError], int] = {
     errors.EngineRefused: 409,
     errors.EngineSilent: 503,
     errors.StoreUnavailable: 503,
+    errors.Busy: 503,
     errors.NotLeader: 503,
     errors.IllegalStep: 500,
     errors.FairyError: 500,
@@ -26,9 +27,10 @@ TITLES = {
     errors.BadInput: "Not understood", errors.NotSignedIn: "Not signed in", errors.NotAllowed: "Not allowed",
     errors.NoSuchThing: "No such thing", errors.Conflict: "In the way", errors.NeverFits: "Never fits",
     errors.QuotaExceeded: "Over the quota", errors.EngineRefused: "Refused by the engine", errors.EngineSilent: "No answer from the engine",
-    errors.StoreUnavailable: "Database not available", errors.NotLeader: "Another server leads", errors.IllegalStep: "A fault of ours",
-    errors.FairyError: "A fault of ours",
+    errors.StoreUnavailable: "Database not available", errors.Busy: "Busy", errors.NotLeader: "Another server leads",
+    errors.IllegalStep: "A fault of ours", errors.FairyError: "A fault of ours",
 }  # fmt: skip
+COME_AGAIN_S = 5  # the beat of those who report
 HTTP_ERRORS = {
     404: ("No such page", "there is nothing at {path}", "See /docs for all there is."),
     405: ("Wrong method", "{path} does not take {method}", "See /docs for what it takes."),
@@ -43,7 +45,10 @@ def problem(status: int, title: str, detail: str, next_step: str = "") -> JSONRe
 
 async def on_fairy_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, errors.FairyError)
-    return problem(*status_and_title(error), error.detail, error.next_step)
+    answer = problem(*status_and_title(error), error.detail, error.next_step)
+    if isinstance(error, errors.Busy):
+        answer.headers["Retry-After"] = str(COME_AGAIN_S)
+    return answer
 
 
 def status_and_title(error: errors.FairyError) -> tuple[int, str]:

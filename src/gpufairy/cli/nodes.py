@@ -1,4 +1,5 @@
 """`fairy node`: the machines, taking one out of use, and letting agents of others report."""
+import sys
 from datetime import timedelta
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from rich.text import Text
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.tables import print_table, with_simulated
 from gpufairy.cli.words import clock_of, print_json, safe, share_words
+from gpufairy.client import Fairy
 from gpufairy.client.protocol import Record
 from gpufairy.core.amounts import show_duration, show_size
 from gpufairy.core.errors import BadInput
@@ -18,6 +20,7 @@ app = group(
 )  # fmt: skip
 
 COLUMNS = ["NODE", "STATE", "UP", "GPUS FREE", "GPUS", "CPU", "MEMORY", "LEFT FOR SESSIONS", "WHY"]
+ASKERS = ["NODE", "FROM", "ASKED AT", "KEY", ""]
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")]
 
 
@@ -93,7 +96,7 @@ def waiting(ctx: typer.Context, as_json: AsJson = False) -> None:
     elif not asking:
         print("No agent asks to be let in. Start one on a host with `fairy agent --server URL`.")
     else:
-        print_table(["NODE", "FROM", "ASKED AT", "KEY", ""], [_asker(agent) for agent in asking])
+        print_table(ASKERS, [_asker(agent) for agent in asking])
 
 
 def _asker(agent: Record) -> list[str | Text]:
@@ -107,17 +110,31 @@ def accept(
     nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE…", help="Names of hosts whose agents ask.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All that ask now.")] = False,
     key: Annotated[str | None, typer.Option("--key", metavar="SHA256:…", help="Only if its key is this one.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --all: do not ask.")] = False,
 ) -> None:
     """Let agents of other hosts report here. Compare the key with what the agent printed."""
     if bool(nodes) == every or (key is not None and (every or len(nodes or ()) != 1)):
         raise BadInput("accept: name the hosts, or say --all; --key goes with one host", "See `fairy node waiting`.")
     with connect(ctx) as fairy:
-        names = [agent["name"] for agent in fairy.agents() if agent["state"] == "waiting"] if every else nodes or []
-        for name in names:
-            agent = fairy.accept_agent(name, key)
+        # Those that are shown, by their keys: another may have asked under the same name by the time that the answer is given.
+        keys = _all_that_ask(fairy, yes) if every else dict.fromkeys(nodes or (), key)
+        for name, wanted in keys.items():
+            agent = fairy.accept_agent(name, wanted)
             print(f"{safe(name)} may report (key {safe(agent['fingerprint'])})")
-        if not names:
-            print("No agent asks to be let in.")
+
+
+def _all_that_ask(fairy: Fairy, yes: bool) -> dict[str, str | None]:
+    """Anybody may ask to be let in, so whoever says --all sees first whom they let in."""
+    asking = [agent for agent in fairy.agents() if agent["state"] == "waiting"]
+    if not asking:
+        print("No agent asks to be let in.")
+        return {}
+    print_table(ASKERS, [_asker(agent) for agent in asking])
+    if not yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadInput("accept --all: no agent was accepted, since there is no terminal to ask on", "Compare the keys, then add --yes.")
+    if not yes and not typer.confirm(f"Let {len(asking)} of them report?" if len(asking) > 1 else "Let it report?"):
+        return {}
+    return {agent["name"]: agent["fingerprint"] for agent in asking}
 
 
 @app.command(epilog=example_text("fairy node forget gpu07"))

@@ -3,6 +3,7 @@ import asyncio
 import hashlib
 import hmac
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,7 +17,8 @@ from gpufairy.core.names import nearest
 from gpufairy.store.agents import Agents as StoredAgents
 
 EPOCH_GOOD_S = 60.0  # an agent uses the epoch it is given at once
-MOST_WAITING = 256  # anybody may ask; the oldest asker makes room, and asks again in a few seconds
+MOST_WAITING = 256  # anybody may ask; whoever makes room asks again in a few seconds
+MOST_OF_ONE_ADDRESS = 64  # so that one host cannot crowd out the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,18 @@ class Agents:
         if known is not None and hmac.compare_digest(known.key, key):
             return self._epoch(name, boot_s())
         self._waiting.pop(name, None)  # put anew at the end: who asks keeps their place among those remembered
-        while len(self._waiting) >= MOST_WAITING:
-            self._waiting.pop(next(iter(self._waiting)))
+        self._make_room(address)
         self._waiting[name] = AgentWaiting(name, key, address, self._clock(), replaces=known is not None)
         return None
+
+    def _make_room(self, address: str) -> None:
+        """The oldest asker goes: of that address, if it has asked too often, else of the one that has most."""
+        asked = Counter(asker.address for asker in self._waiting.values())
+        crowd = address if asked[address] >= MOST_OF_ONE_ADDRESS else None
+        if crowd is None and len(self._waiting) >= MOST_WAITING:
+            crowd = asked.most_common(1)[0][0]
+        if crowd is not None:
+            self._waiting.pop(next(name for name, asker in self._waiting.items() if asker.address == crowd))
 
     async def accept(self, name: str, wanted: str | None, by: str) -> Agent:
         async with self._one_at_a_time:

@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from gpufairy.control.house import House
+from gpufairy.core.believe import Heard
 from gpufairy.core.errors import BadInput
 from gpufairy.core.node_sample import NodeSample
 from gpufairy.core.points import HeldPart, points_of
 from gpufairy.core.series import RAW, Kind, Series, floor_to, nearest_step, step_for
 from gpufairy.core.share import PARTS
 from gpufairy.core.usage import By, HeldSeat, UsageRow, source_of, usage_of, within
+from gpufairy.store.history_arrival import Arrival
 
 LATE = timedelta(seconds=30)  # a report older than this tells of a time at which others may have held the GPUs
 SEEN_FOR = timedelta(seconds=1)  # for so long who holds what is not looked up again: reports come in hundreds a second
@@ -43,17 +45,29 @@ class UsageReport:
 class Chronicle:
     def __init__(self, house: House) -> None:
         self._house = house
-        self._before: dict[str, NodeSample] = {}  # by node: rates are told from two counters
+        self._before: dict[tuple[str, bool], NodeSample] = {}  # of each node, of now and late: rates are told from two counters
         self._holders: dict[str, OnNode] = {}
         self._looked_at: datetime | None = None
 
     async def take(self, sample: NodeSample) -> None:
         """It is on the disk when this returns. The same report twice counts once."""
-        before, now = self._before.get(sample.node), self._house.clock()
-        holders = await self._holders_at(sample, now)
-        points = points_of(sample, before, holders.held, holders.owners)
-        await self._house.store.history.append(sample.node, sample.at, points, seconds=sample.seconds, arrived_at=now)
-        self._before[sample.node] = sample
+        await self.take_all([Heard(sample, sample.at)])
+
+    async def take_all(self, heard: Sequence[Heard]) -> None:
+        """Samples of one node, oldest first, in one go: all of them are on the disk when this returns."""
+        now, history = self._house.clock(), self._house.store.history
+        if len(heard) > 1:  # what a lost answer made the agent send again need not be reckoned again
+            known = await history.sent_before(heard[0].sample.node, [one.sent_at for one in heard])
+            heard = [one for one in heard if one.sent_at not in known]
+        late = await self._held_over([one.sample.at for one in heard if now - one.sample.at > LATE])
+        arrivals = []
+        for one in heard:
+            sample, is_late = one.sample, now - one.sample.at > LATE
+            holders = self._holders_then(sample, late, now) if is_late else self._holders_now(sample.node, now)
+            points = points_of(sample, self._before.get((sample.node, is_late)), holders.held, holders.owners)
+            arrivals.append(Arrival(sample.node, sample.at, one.sent_at, now, sample.seconds, points))
+            self._before[sample.node, is_late] = sample
+        await history.append_all(arrivals)
 
     async def roll_up(self) -> None:
         """A loop's turn."""
@@ -94,19 +108,20 @@ class Chronicle:
             if session.seat is not None and session.placed_at is not None
         ]
 
-    async def _holders_at(self, sample: NodeSample, now: datetime) -> OnNode:
-        if now - sample.at > LATE:
-            return await self._holders_then(sample.node, sample.at, now)
+    def _holders_now(self, node: str, now: datetime) -> OnNode:
         if self._looked_at is None or not timedelta() <= now - self._looked_at < SEEN_FOR:
             self._looked_at, self._holders = now, {}
             for seat in self._live(now):
                 self._holders.setdefault(seat.seat.node, OnNode()).add(seat)
-        return self._holders.get(sample.node, OnNode())
+        return self._holders.get(node, OnNode())
 
-    async def _holders_then(self, node: str, at: datetime, now: datetime) -> OnNode:
-        ended = await self._house.store.history.held(at, at + timedelta(microseconds=1))
+    async def _held_over(self, ats: Sequence[datetime]) -> Sequence[HeldSeat]:
+        """Seats given back since, that were held at one of these times or in between."""
+        return await self._house.store.history.held(min(ats), max(ats) + timedelta(microseconds=1)) if ats else ()
+
+    def _holders_then(self, sample: NodeSample, ended: Sequence[HeldSeat], now: datetime) -> OnNode:
         found = OnNode()
-        for seat in [*ended, *self._live(now)]:
-            if seat.seat.node == node and seat.since <= at <= seat.until:
+        for seat in (*ended, *self._live(now)):
+            if seat.seat.node == sample.node and seat.since <= sample.at <= seat.until:
                 found.add(seat)
         return found

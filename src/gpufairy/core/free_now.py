@@ -51,7 +51,7 @@ def fit_to_use(node: Node, sample: NodeSample) -> Node:
     if not any(not gpu.simulated for gpu in node.gpus):
         return node
     if not sample.gpus_known:
-        return replace(node, state=NodeState.FAULTY, state_why="; ".join(sample.trouble) or "its driver does not answer")
+        return replace(node, state=NodeState.FAULTY, state_why="its NVIDIA driver does not answer")
     lost = {gpu.uuid for gpu in sample.lost}
     return replace(node, gpus=tuple(gpu for gpu in node.gpus if gpu.uuid not in lost)) if lost else node
 

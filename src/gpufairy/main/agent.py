@@ -20,6 +20,7 @@ from gpufairy.main.collect import keep_collecting, make_sampler, naming_rules, p
 from gpufairy.main.exporter import Data, Every, Name, Names, Simulate, TextfileFolder, parse_every
 from gpufairy.main.folders import data_folder, host_name
 from gpufairy.node.exporter import Exporter, listening, parse_listen
+from gpufairy.node.folder_lock import FolderLock
 from gpufairy.node.identity import Identity, own_identity
 from gpufairy.node.outlet import Outlet
 from gpufairy.node.reporter import Reporter, Told
@@ -66,6 +67,7 @@ def _agent(
         raise BadInput("agent: no server was named", "Write fairy agent --server http://HOST:8420.")
     parse_url(url)
     folder = data_folder(data, dict(os.environ)) / "node"
+    lock = FolderLock(folder)
     settings = Settings(
         url, node_name(name or host_name(), "--name"), own_identity(folder), writable_folder(folder) or folder, parse_every(every),
         naming_rules(names or (), ()), bool(names), simulate, None if listen is None else parse_listen(listen), textfile,
@@ -73,6 +75,7 @@ def _agent(
     speak_to_stderr()
     sys.stderr.write(f"fairy: this is {settings.node}, key {settings.identity.fingerprint}, reporting to {url}\n")
     asyncio.run(until_told_to_end(watch(settings)))
+    lock.release()
 
 
 async def watch(settings: Settings) -> None:
@@ -130,10 +133,10 @@ async def keep_reporting(reporter: Reporter, gathered: list[NodeSample]) -> None
     wait_s = FIRST_REPORT_S
     while True:
         await asyncio.sleep(wait_s)
-        wait_s = REPORT_EVERY_S
         samples = list(gathered)
         gathered.clear()
-        await reporter.report(samples)
+        went_well = await reporter.report(samples)
+        wait_s = reporter.pace.wait_s(REPORT_EVERY_S, went_well=went_well)
 
 
 agent = one_command(_agent, "fairy agent --server http://fairy.lab:8420")

@@ -8,7 +8,8 @@ from functools import partial
 
 from gpufairy.core.series import Kind, Point, Retention, Series, Subject, Total, step_for
 from gpufairy.core.usage import HeldSeat
-from gpufairy.store.history_append import Arrival, Known, write_report
+from gpufairy.store.history_append import Known, sent_before, write_reports
+from gpufairy.store.history_arrival import Arrival
 from gpufairy.store.history_fold import due_nodes, fold, prune_blocks, prune_reports, write_fold
 from gpufairy.store.history_holds import holds_within
 from gpufairy.store.history_read import Asked, series_of, totals_of
@@ -25,11 +26,21 @@ class History:
         self._known = Known()  # numbers of subjects that are in the database for sure
 
     async def append(self, node: str, at: datetime, points: Sequence[Point], *, seconds: float, arrived_at: datetime) -> bool:
-        """False: this report was here already. `seconds`: what it stands for."""
-        arrival = Arrival(node, at, arrived_at, seconds, tuple(points))
-        is_new, numbers = await self._writer.write(partial(write_report, arrival=arrival, known=self._known))
-        self._known.remember(numbers)
+        """False: this time was told already. `seconds`: what the report stands for."""
+        [is_new] = await self.append_all([Arrival(node, at, at, arrived_at, seconds, tuple(points))])
         return is_new
+
+    async def append_all(self, arrivals: Sequence[Arrival]) -> list[bool]:
+        """Of one node, in one go. Which of them are new."""
+        if not arrivals:
+            return []
+        new, numbers = await self._writer.write(partial(write_reports, arrivals=arrivals, known=self._known, keeps=self.keeps))
+        self._known.remember(numbers)
+        return new
+
+    async def sent_before(self, node: str, sent: Sequence[datetime]) -> set[datetime]:
+        """Of these times, by that host's own clock, the ones whose reports came of late: so that nobody works on them again."""
+        return await self._reader.read(partial(sent_before, node=node, sent=sent))
 
     async def roll_up(self, now: datetime, fold_after: timedelta = FOLD_AFTER) -> bool:
         """Folds what has waited long enough and drops what is old enough, a little of each. True: there is more to do."""

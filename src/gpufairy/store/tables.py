@@ -199,9 +199,12 @@ reading_reports = Table(
     Column("at", BigInteger, nullable=False),
     Column("arrived_at", BigInteger, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Column("sent_at", BigInteger),  # by the clock of its host, which may be wrong: so a report that is sent again is known
+    Column("tenths", Integer),  # of a second, that it stands for
     sqlite_autoincrement=True,  # a number never comes again, so what is folded is told by the last one that was
 )
-Index("reading_reports_node_at", reading_reports.c.node, reading_reports.c.at, unique=True)
+Index("reading_reports_node_at", reading_reports.c.node, reading_reports.c.at)
+Index("reading_reports_node_sent", reading_reports.c.node, reading_reports.c.sent_at, unique=True)
 Index("reading_reports_node", reading_reports.c.node, reading_reports.c.number)
 Index("reading_reports_arrived", reading_reports.c.arrived_at)
 
