@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from builders import NOW, a_node
-from gpufairy.core.believe import heartbeat, own_sessions
+from gpufairy.core.believe import heartbeat, own_gpus, own_sessions
 from gpufairy.core.errors import BadInput
 from gpufairy.core.free_now import fit_to_use, free_now
 from gpufairy.core.host_reading import HostReading, MountReading, Pressure
@@ -278,3 +278,10 @@ def test_a_lost_gpu_is_not_handed_out_and_its_neighbours_are():
 def test_a_simulated_node_needs_no_driver():
     node = a_node()
     assert fit_to_use(node, a_sample(gpus_known=False)) == node
+
+
+def test_nobody_speaks_for_the_gpu_of_another_host():
+    assert own_gpus(a_sample(), {"GPU-9"}) == a_sample()
+    claimed = own_gpus(a_sample(), {GPU.uuid})
+    assert (claimed.devices, claimed.readings, claimed.processes) == ((), (), ())
+    assert "another host" in claimed.trouble[-1]

@@ -1,6 +1,8 @@
 """Routes of hosts that are watched: an agent asks to be let in, an admin accepts it, it reports."""
 import base64
 import binascii
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +16,7 @@ from gpufairy.api.shapes import moment
 from gpufairy.control.agents import Stamp
 from gpufairy.control.intake import COME_AGAIN, Intake
 from gpufairy.core.agent import Agent, AgentWaiting, fingerprint
-from gpufairy.core.believe import heartbeat, own_sessions
+from gpufairy.core.believe import heartbeat, own_gpus, own_sessions
 from gpufairy.core.errors import Busy, NotSignedIn
 from gpufairy.core.names import node_name
 from gpufairy.core.node_sample import NodeSample
@@ -47,7 +49,7 @@ def add_for_agents(router: APIRouter, context: Context) -> None:
         intake.check_room()
         body = await whole_body(request)
         house.agents.check(node_name(name), stamp, body)
-        with intake.hold(name, len(body)):
+        with alive_if_put_off(name), intake.hold(name, len(body)):
             if await request.is_disconnected():  # it waited for too long, and will send this again
                 raise Busy(f"the agent of {name} did not wait for its turn", COME_AGAIN)
             report = read_report(body, name, house.clock(), intake.clock_wrong_by(name))
@@ -55,11 +57,23 @@ def add_for_agents(router: APIRouter, context: Context) -> None:
             await take(name, report)
         return {"kept": len(report.heard), "refused": [refused_shape(one) for one in report.refused], **rules()}
 
+    @contextmanager
+    def alive_if_put_off(name: str) -> Iterator[None]:
+        """A host that must wait for its turn is not dead."""
+        try:
+            yield
+        except Busy:
+            house.watch.hear(name)
+            raise
+
     async def take(name: str, report: Report) -> None:
         """Of now first, since people look at that; then all of it goes to the disk."""
-        live = unbelieved(name, report.refused[-1].why) if report.live is None else own_sessions(report.live, house.node_of)
+        live = unbelieved(name, report.refused[-1].why) if report.live is None else believed(report.live)
         house.watch.take(live, version=report.version)
-        await context.keep_heard([replace(one, sample=own_sessions(one.sample, house.node_of)) for one in report.heard])
+        await context.keep_heard([replace(one, sample=believed(one.sample)) for one in report.heard])
+
+    def believed(sample: NodeSample) -> NodeSample:
+        return own_gpus(own_sessions(sample, house.node_of), house.watch.own_devices())
 
     def unbelieved(name: str, why: str) -> NodeSample:
         seen = house.watch.host(name)

@@ -38,6 +38,14 @@ class Watch:
             self.own.add(sample.node)
         self._samples[sample.node] = sample
 
+    def hear(self, node: str) -> None:
+        """It lives, and what it says of itself comes later."""
+        self._heard[node] = (self._steady_s(), self._clock(), self._heard.get(node, (0.0, None, ""))[2])
+
+    def own_devices(self) -> set[str]:
+        """UUIDs of the GPUs and MIG instances of the server's own host."""
+        return {device.uuid for node in self.own if node in self._samples for device in self._samples[node].devices}
+
     def forget(self, node: str) -> None:
         self._samples.pop(node, None)
         self._heard.pop(node, None)

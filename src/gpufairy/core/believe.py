@@ -1,5 +1,5 @@
 """How far what another host says is believed: its clock may be wrong, and it speaks for its own sessions alone."""
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -57,6 +57,20 @@ def own_sessions(sample: NodeSample, node_of: Callable[[str], str | None]) -> No
         return sample
     processes = tuple(_believed(process, sample.node, node_of) for process in sample.processes)
     return replace(sample, processes=processes, sessions=tuple(one for one in sample.sessions if node_of(one.session_id) == sample.node))
+
+
+def own_gpus(sample: NodeSample, foreign: Collection[str]) -> NodeSample:
+    """Without the GPUs that another host has: a UUID is one card's, and nobody speaks for somebody else's."""
+    taken = {device.uuid for device in sample.devices if device.uuid in foreign or device.parent in foreign}
+    if not taken:
+        return sample
+    return replace(
+        sample,
+        devices=tuple(device for device in sample.devices if device.uuid not in taken),
+        readings=tuple(reading for reading in sample.readings if reading.uuid not in taken),
+        processes=tuple(process for process in sample.processes if process.on.uuid not in taken),
+        trouble=(*sample.trouble, f"{len(taken)} of its GPUs are those of another host, by their UUIDs"),
+    )
 
 
 def _believed(process: ProcessReading, node: str, node_of: Callable[[str], str | None]) -> ProcessReading:
