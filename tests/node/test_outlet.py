@@ -51,7 +51,7 @@ def test_without_a_folder_they_begin_at_nothing():
     assert errors(again) == []
 
 
-@pytest.mark.parametrize("spoilt", [b"", b"{", b"null", b'[["GPU-0", 79', b"\xff" * 100, b"[" * 100_000, b'[["GPU-0", 79, -5, NaN, "0"], 3, ["a"]]', b" " * (2 << 20)])
+@pytest.mark.parametrize("spoilt", [b"", b"{", b"null", b'[["GPU-0", 79', b"\xff" * 100, b"[" * 100_000, b'[["GPU-0", 79, -5, NaN, "0"], 3, ["a"]]', b" " * (2 << 20)], ids=range(8))
 def test_a_spoilt_file_of_counts_stops_nobody(tmp_path: Path, spoilt: bytes):
     (tmp_path / COUNTS_FILE).write_bytes(spoilt)
     outlet = Outlet(Page(), data=tmp_path)
