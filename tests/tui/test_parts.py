@@ -4,6 +4,7 @@ from canned import GIB, a_gpu, a_host, a_node, a_process, an_instance
 from textual.color import Color
 
 from gpufairy.client.gpu_rows import gpu_rows
+from gpufairy.client.values import safe
 from gpufairy.tui.app import TopApp
 from gpufairy.tui.cells import Cell, Line, cell, cut, grid
 from gpufairy.tui.gpu_view import memory_bar
@@ -15,7 +16,7 @@ from gpufairy.tui.rates import RateBook, Rates
 from gpufairy.tui.scene import scene_of
 from gpufairy.tui.sparkline import chart, sparkline
 from gpufairy.tui.views import TABLES
-from gpufairy.tui.words import of_total, printable, rate
+from gpufairy.tui.words import of_total, rate
 from gpufairy.web import words as pages
 
 
@@ -169,7 +170,7 @@ def test_values_keep_their_unit_and_strangers_words_stay_in_line():
     assert of_total(None, 80 * GIB) == "-/80 GiB"
     assert of_total(int(31.2 * GIB), 80 * GIB) == "31.2/80 GiB"
     assert (rate(None), rate(0.0), rate(4.1 * 2**20), rate(369.4 * 2**20)) == ("-", "0 B/s", "4.1 MiB/s", "369 MiB/s")
-    assert printable("a\x1b[2Jb\u202e") == "a\\x1b[2Jb\\u202e"
+    assert safe("a\x1b[2Jb\u202e") == "a\\x1b[2Jb\\u202e"
 
 
 @pytest.mark.parametrize("view", TABLES)

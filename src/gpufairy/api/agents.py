@@ -15,6 +15,7 @@ from gpufairy.api.policy import API
 from gpufairy.api.shapes import moment
 from gpufairy.control.agents import Stamp
 from gpufairy.control.intake import COME_AGAIN, Intake
+from gpufairy.control.watch import Watch
 from gpufairy.core.agent import Agent, AgentWaiting, fingerprint
 from gpufairy.core.believe import heartbeat, own_gpus, own_sessions
 from gpufairy.core.errors import Busy, NotSignedIn
@@ -49,22 +50,13 @@ def add_for_agents(router: APIRouter, context: Context) -> None:
         intake.check_room()
         body = await whole_body(request)
         house.agents.check(node_name(name), stamp, body)
-        with alive_if_put_off(name), intake.hold(name, len(body)):
+        with alive_if_put_off(house.watch, name), intake.hold(name, len(body)):
             if await request.is_disconnected():  # it waited for too long, and will send this again
                 raise Busy(f"the agent of {name} did not wait for its turn", COME_AGAIN)
             report = read_report(body, name, house.clock(), intake.clock_wrong_by(name))
             intake.note_clock(name, report.clock_wrong_by)
             await take(name, report)
         return {"kept": len(report.heard), "refused": [refused_shape(one) for one in report.refused], **rules()}
-
-    @contextmanager
-    def alive_if_put_off(name: str) -> Iterator[None]:
-        """A host that must wait for its turn is not dead."""
-        try:
-            yield
-        except Busy:
-            house.watch.hear(name)
-            raise
 
     async def take(name: str, report: Report) -> None:
         """Of now first, since people look at that; then all of it goes to the disk."""
@@ -82,6 +74,16 @@ def add_for_agents(router: APIRouter, context: Context) -> None:
     def rules() -> dict[str, Any]:
         told = context.watching
         return {"name_rules": list(told.name_rules), "user_labels": list(told.user_labels), "users": list(told.users)}
+
+
+@contextmanager
+def alive_if_put_off(watch: Watch, name: str) -> Iterator[None]:
+    """A host that must wait for its turn is not dead."""
+    try:
+        yield
+    except Busy:
+        watch.hear(name)
+        raise
 
 
 def add_for_admins(router: APIRouter, context: Context) -> None:

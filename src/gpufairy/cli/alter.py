@@ -7,7 +7,8 @@ from gpufairy.cli.exits import FAILED, say
 from gpufairy.cli.follow import Follower
 from gpufairy.cli.options import AsJson, Name, connect, one_command
 from gpufairy.cli.status_line import StatusLine
-from gpufairy.cli.words import clock_of, print_json, safe, write_raw
+from gpufairy.cli.words import clock_of, print_json, write_raw
+from gpufairy.client.values import safe
 from gpufairy.core.amounts import show_size
 from gpufairy.core.image import image_name
 

@@ -11,9 +11,10 @@ from gpufairy.cli.options import AsJson, connect, one_command
 from gpufairy.cli.run import submit
 from gpufairy.cli.session_file import read_sessions
 from gpufairy.cli.session_tree import LARGEST_BYTES
-from gpufairy.cli.words import print_json, safe
+from gpufairy.cli.words import print_json
 from gpufairy.client import Problem
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.core.errors import BadInput
 
 EXAMPLE = """cat > train.yaml <<END

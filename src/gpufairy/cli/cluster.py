@@ -6,8 +6,9 @@ from rich.text import Text
 
 from gpufairy.cli.options import AsJson, connect, one_command
 from gpufairy.cli.tables import print_table, with_simulated
-from gpufairy.cli.words import age_of, clock_of, print_json, safe, share_words
+from gpufairy.cli.words import age_of, clock_of, print_json, share_words
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.core.amounts import show_size
 
 

@@ -7,9 +7,10 @@ import typer
 
 from gpufairy.cli.follow import FIRST_PAUSE_S, NOT_NOW, patiently
 from gpufairy.cli.options import AsJson, connect, one_command
-from gpufairy.cli.words import clock_of, print_json, safe
+from gpufairy.cli.words import clock_of, print_json
 from gpufairy.client import Fairy, Problem, ServerNotReached
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 
 
 def _events(

@@ -3,8 +3,8 @@ import os
 import sys
 from types import TracebackType
 
-from gpufairy.cli.words import safe
 from gpufairy.client.errors import Problem, ServerNotReached
+from gpufairy.client.values import safe
 from gpufairy.core.errors import BadInput, FairyError, NoSuchThing, NotAllowed, NotSignedIn
 
 FAILED, USAGE, REFUSED, NO_SUCH_THING, NOT_REACHED, INTERRUPTED = 1, 2, 3, 4, 5, 130

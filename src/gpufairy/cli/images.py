@@ -7,8 +7,9 @@ import typer
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.status_line import StatusLine
 from gpufairy.cli.tables import print_pairs, print_table
-from gpufairy.cli.words import age_of, print_json, safe
+from gpufairy.cli.words import age_of, print_json
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.core.amounts import show_size
 from gpufairy.core.errors import EngineRefused, NoSuchThing
 from gpufairy.core.image import image_name

@@ -7,8 +7,9 @@ import typer
 
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.tables import print_table
-from gpufairy.cli.words import print_json, safe
+from gpufairy.cli.words import print_json
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.core.errors import BadInput
 
 app = group("Your public SSH keys: they let you into your sessions by ssh.", "fairy key add ~/.ssh/id_ed25519.pub")

@@ -7,10 +7,10 @@ import typer
 
 from gpufairy.cli.follow import WAIT_S
 from gpufairy.cli.options import one_command, where_of
-from gpufairy.cli.words import safe
 from gpufairy.client import Fairy
 from gpufairy.client.connection import find
 from gpufairy.client.local_server import LocalServer, find_running, forget, stop
+from gpufairy.client.values import safe
 from gpufairy.core.errors import BadInput, NoSuchThing
 
 LEAVE_LIMIT_S = 30.0  # the server itself gives open requests 3 s to end, then closes its store; a full disk may make that slow

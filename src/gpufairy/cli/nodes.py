@@ -8,9 +8,10 @@ from rich.text import Text
 
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.tables import print_table, with_simulated
-from gpufairy.cli.words import clock_of, print_json, safe, share_words
+from gpufairy.cli.words import clock_of, print_json, share_words
 from gpufairy.client import Fairy
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.core.amounts import show_duration, show_size
 from gpufairy.core.errors import BadInput
 

@@ -8,7 +8,8 @@ import typer
 
 from gpufairy.cli.exits import say
 from gpufairy.cli.options import AsJson, Name, connect, one_command
-from gpufairy.cli.words import print_json, safe
+from gpufairy.cli.words import print_json
+from gpufairy.client.values import safe
 from gpufairy.core.apps import BY_NAME, app_named
 
 AppName = Annotated[

@@ -9,9 +9,10 @@ from gpufairy.cli.attend import attend
 from gpufairy.cli.exits import say
 from gpufairy.cli.options import connect, one_command
 from gpufairy.cli.wish import at_home, wish
-from gpufairy.cli.words import print_json, safe
+from gpufairy.cli.words import print_json
 from gpufairy.client import Fairy
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.core.errors import BadInput
 
 

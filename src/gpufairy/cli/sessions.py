@@ -8,8 +8,9 @@ from rich.text import Text
 from gpufairy.cli.exits import NO_SUCH_THING, say
 from gpufairy.cli.options import AsJson, Name, connect, one_command, session_names
 from gpufairy.cli.tables import gpus_text, print_pairs, print_table, state_text, with_simulated
-from gpufairy.cli.words import age_of, clock_of, forecast_words, node_of, print_json, safe, share_words
+from gpufairy.cli.words import age_of, clock_of, forecast_words, node_of, print_json, share_words
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.core.amounts import show_duration, show_size
 from gpufairy.core.errors import BadInput
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from gpufairy.cli.follow import Follower
 from gpufairy.cli.status_line import StatusLine
-from gpufairy.cli.words import safe, write_raw
+from gpufairy.cli.words import write_raw
 from gpufairy.client import Fairy
 from gpufairy.client.protocol import Lines, Record
+from gpufairy.client.values import safe
 from gpufairy.core.errors import FairyError
 
 AT_ONCE = 64  # connections to the server; the others' output is kept there and shown in its turn

@@ -8,10 +8,11 @@ import typer
 
 from gpufairy.cli.exits import say
 from gpufairy.cli.options import AsJson, connect, one_command
-from gpufairy.cli.words import print_json, safe
+from gpufairy.cli.words import print_json
 from gpufairy.client import Fairy
 from gpufairy.client.connection import Connection, read_token, save
 from gpufairy.client.protocol import checked_token, is_loopback
+from gpufairy.client.values import safe
 from gpufairy.client.where import Where
 
 

@@ -7,8 +7,9 @@ from rich.text import Text
 
 from gpufairy.cli.options import AsJson, connect, one_command
 from gpufairy.cli.tables import print_table, with_simulated
-from gpufairy.cli.words import print_json, safe
+from gpufairy.cli.words import print_json
 from gpufairy.client.gpu_rows import GpuRow, OnGpu, gpu_rows, remarks
+from gpufairy.client.values import safe
 from gpufairy.core.amounts import show_size
 from gpufairy.core.errors import NoSuchThing
 from gpufairy.core.names import nearest

@@ -8,8 +8,9 @@ from gpufairy.cli.options import connect, one_command
 from gpufairy.cli.run import submit
 from gpufairy.cli.status_line import StatusLine
 from gpufairy.cli.wish import wish
-from gpufairy.cli.words import node_of, print_json, safe, write_raw
+from gpufairy.cli.words import node_of, print_json, write_raw
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 
 
 def _start(

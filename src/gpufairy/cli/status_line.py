@@ -6,8 +6,9 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TextIO
 
-from gpufairy.cli.words import safe, waiting_words
+from gpufairy.cli.words import waiting_words
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 
 TO_LINE_START_AND_CLEAR = "\r\x1b[2K"
 

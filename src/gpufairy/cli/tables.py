@@ -8,8 +8,9 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from gpufairy.cli.words import is_simulated, mark_of, safe
+from gpufairy.cli.words import is_simulated, mark_of
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 
 UNBOUNDED = 1_000_000  # columns of a pipe: more than any value has
 GAP = 2  # blanks between two columns

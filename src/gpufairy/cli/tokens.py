@@ -6,8 +6,9 @@ import typer
 from gpufairy.cli.exits import say
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.tables import print_table
-from gpufairy.cli.words import clock_of, print_json, safe
+from gpufairy.cli.words import clock_of, print_json
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 
 app = group("Tokens: what scripts sign in with.", "fairy token create --label ci --expires 30d")
 

@@ -7,8 +7,9 @@ from rich.text import Text
 
 from gpufairy.cli.options import AsJson, connect, one_command, session_names
 from gpufairy.cli.tables import print_table, with_simulated
-from gpufairy.cli.words import clock_of, print_json, safe
+from gpufairy.cli.words import clock_of, print_json
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.core.amounts import show_size
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -6,8 +6,9 @@ import typer
 from gpufairy.cli.exits import say
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.tables import print_pairs, print_table
-from gpufairy.cli.words import print_json, safe
+from gpufairy.cli.words import print_json
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 
 app = group("Users: who may use this, and as what.", "fairy user add student1 --team nlp")
 

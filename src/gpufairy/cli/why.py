@@ -5,7 +5,8 @@ import typer
 
 from gpufairy.cli.options import AsJson, Name, connect, one_command
 from gpufairy.cli.tables import print_table
-from gpufairy.cli.words import forecast_words, print_json, safe
+from gpufairy.cli.words import forecast_words, print_json
+from gpufairy.client.values import safe
 
 
 def _why(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:

@@ -3,9 +3,10 @@ import json
 import os
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe, time_of
 from gpufairy.core.amounts import show_duration
 
 
@@ -36,14 +37,6 @@ def mark_of(session: Record) -> Mark:
     return Mark("◆", outcome, "red") if outcome in BAD_OUTCOMES else Mark("◇", outcome, "bright_black")
 
 
-def safe(value: object) -> str:
-    """Printable whatever it holds: a name or a reason must not move the cursor, turn the text round or ring the bell."""
-    text = "" if value is None else str(value)
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def print_json(value: object) -> None:
     """One document on one line. ASCII, so that no control character passes, whatever the terminal takes for one."""
     print(json.dumps(value), flush=True)
@@ -53,17 +46,6 @@ def write_raw(data: bytes) -> int:
     """Bytes of a job as they are, at once; how many went out."""
     # Past Python's own buffer: it is locked while a thread writes, and that would hang an exit by Ctrl-C.
     return os.write(sys.stdout.fileno(), data)
-
-
-def time_of(text: object) -> datetime | None:
-    """The time of `2026-11-15T08:00:00Z`; None if there is none."""
-    if not isinstance(text, str):
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def age_of(text: object, now: datetime) -> str:

@@ -2,6 +2,7 @@
 from collections.abc import Callable
 
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.tui.cells import Cell, Piece, cell, grid, joined
 from gpufairy.tui.gpu_detail import Lines, gpu_detail, pair_lines, process_lines
 from gpufairy.tui.history import History
@@ -10,7 +11,7 @@ from gpufairy.tui.palette import hue_of
 from gpufairy.tui.people_view import UNKNOWN_USER, UNNAMED
 from gpufairy.tui.scene import Scene, device_of, node_of
 from gpufairy.tui.sparkline import sparkline
-from gpufairy.tui.words import NOT_KNOWN, celsius, duration, figure, of_total, percent, printable, size, watts
+from gpufairy.tui.words import NOT_KNOWN, celsius, duration, figure, of_total, percent, size, watts
 
 ALMOST_FULL = 0.9  # of a file system: soon somebody's job fails
 GONE: Lines = [(("The server no longer tells of it.", "soft"),)]
@@ -24,10 +25,10 @@ def detail_of(view: str, scene: Scene, history: History, key: str) -> Lines:
         node = node_of(scene, key)
         return GONE if node is None else host_detail(node)
     if view == "users":
-        named: list[list[Piece]] = [[(printable(key) or UNKNOWN_USER, f"bold {hue_of(key)}")]]
+        named: list[list[Piece]] = [[(safe(key) or UNKNOWN_USER, f"bold {hue_of(key)}")]]
         return _processes_of(scene, named, lambda _, process: (process.get("user") or "") == key)
     host, user, name = key.split("/", 2)
-    title: list[list[Piece]] = [[(printable(name) or UNNAMED, "bold")], [(printable(user), hue_of(user))], [(printable(host), "soft")]]
+    title: list[list[Piece]] = [[(safe(name) or UNNAMED, "bold")], [(safe(user), hue_of(user))], [(safe(host), "soft")]]
     return _processes_of(scene, title, lambda node, process: _in_session(node, process, (host, user, name)))
 
 
@@ -42,15 +43,15 @@ def _processes_of(scene: Scene, title: list[list[Piece]], wanted: Callable[[str,
             for device in (gpu, *(gpu.get("instances") or [])):
                 own = [process for process in device.get("processes") or [] if wanted(str(node["name"]), process)]
                 found += own
-                where += [f"{printable(node['name'])}:{printable(device.get('label'))}"] * len(own)
+                where += [f"{safe(node['name'])}:{safe(device.get('label'))}"] * len(own)
     return [joined(title, " · "), (), *process_lines(found, where)]
 
 
 def host_detail(node: Record) -> Lines:
     host = node.get("host") or {}
-    driver = [(f"driver {printable(node['driver'])}", "soft")] if node.get("driver") else []
-    title = joined([[(printable(node["name"]), "bold")], state_pieces(node), [(printable(node.get("why")), "soft")], driver], " · ")
-    trouble: Lines = [((f"◆ {printable(words)}", "bad"),) for words in node.get("trouble") or []]
+    driver = [(f"driver {safe(node['driver'])}", "soft")] if node.get("driver") else []
+    title = joined([[(safe(node["name"]), "bold")], state_pieces(node), [(safe(node.get("why")), "soft")], driver], " · ")
+    trouble: Lines = [((f"◆ {safe(words)}", "bad"),) for words in node.get("trouble") or []]
     if not host:
         return [title, *trouble, (("Nothing is read of this host.", "soft"),)]
     cores = host.get("cores") or []
@@ -63,7 +64,7 @@ def host_detail(node: Record) -> Lines:
 
 def _pairs(host: Record) -> list[tuple[str, str]]:
     pairs = [
-        ("CPUs", printable(host.get("cpus")) or NOT_KNOWN), ("CPU used", percent(host.get("cpu_used"))),
+        ("CPUs", safe(host.get("cpus")) or NOT_KNOWN), ("CPU used", percent(host.get("cpu_used"))),
         ("load, 1 min", figure(host.get("load_1m"))),
         ("memory", of_total(memory_used(host), host.get("memory_total_bytes"))),
         ("swap", of_total(host.get("swap_used_bytes"), host.get("swap_total_bytes") or None)),
@@ -72,7 +73,7 @@ def _pairs(host: Record) -> list[tuple[str, str]]:
     for name in ("cpu", "memory", "io"):
         pressure = host.get(f"{name}_pressure") or {}
         pairs.append((f"{name} pressure", percent(pressure.get("some"))))
-    return [*pairs, *((printable(one.get("sensor")), celsius(one.get("celsius"))) for one in host.get("temperatures_c") or [])]
+    return [*pairs, *((safe(one.get("sensor")), celsius(one.get("celsius"))) for one in host.get("temperatures_c") or [])]
 
 
 def _mounts(host: Record) -> Lines:
@@ -81,9 +82,9 @@ def _mounts(host: Record) -> Lines:
         total, free = mount.get("total_bytes"), mount.get("free_bytes")
         used = None if total is None or free is None else total - free
         full = None if used is None or not total else used / total
-        device = f"{printable(mount.get('device'))} {printable(mount.get('kind'))}"
+        device = f"{safe(mount.get('device'))} {safe(mount.get('kind'))}"
         filled = cell(percent(full), "wait" if (full or 0) > ALMOST_FULL else "")
-        rows.append([cell(printable(mount.get("path"))), cell(of_total(used, total)), filled, cell(device, "soft")])
+        rows.append([cell(safe(mount.get("path"))), cell(of_total(used, total)), filled, cell(device, "soft")])
     return [(), *grid(rows, right=(False, True, True))] if len(rows) > 1 else []
 
 
@@ -91,8 +92,8 @@ def _users(host: Record) -> Lines:
     rows: list[list[Cell]] = [[cell("USER", "soft"), cell("PROCESSES", "soft"), cell("CPUS", "soft"), cell("MEMORY", "soft")]]
     for load in host.get("users") or []:
         user = str(load.get("user"))
-        taken = [cell(printable(load.get("processes"))), cell(figure(load.get("cpus"), 1)), cell(size(load.get("memory_bytes")))]
-        rows.append([cell(printable(user), hue_of(user)), *taken])
+        taken = [cell(safe(load.get("processes"))), cell(figure(load.get("cpus"), 1)), cell(size(load.get("memory_bytes")))]
+        rows.append([cell(safe(user), hue_of(user)), *taken])
     return [(), *grid(rows, right=(False, True, True, True))] if len(rows) > 1 else []
 
 

@@ -3,11 +3,12 @@ from collections.abc import Callable, Sequence
 
 from gpufairy.client.gpu_rows import GpuRow
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.tui.cells import Cell, Piece, cell, grid, joined
 from gpufairy.tui.palette import hue_of
 from gpufairy.tui.people_view import UNKNOWN_USER, UNNAMED
 from gpufairy.tui.sparkline import chart
-from gpufairy.tui.words import NOT_KNOWN, celsius, count, figure, megahertz, of_total, percent, printable, size, watts, yes_or_no
+from gpufairy.tui.words import NOT_KNOWN, celsius, count, figure, megahertz, of_total, percent, size, watts, yes_or_no
 
 Lines = list[tuple[Piece, ...]]
 CHART_ROWS = 3
@@ -50,13 +51,13 @@ def gpu_detail(row: GpuRow, gpu: Record, busy: Sequence[float | None]) -> Lines:
 def _title(row: GpuRow, gpu: Record) -> tuple[Piece, ...]:
     what = "MIG instance" if row.instance else "GPU"
     simulated: list[Piece] = [(" simulated", "sim")] if row.simulated else []
-    named: list[Piece] = [(printable(row.kind if row.simulated else gpu.get("product") or row.kind), ""), *simulated]
-    return joined([[(printable(row.node), "bold")], [(f"{what} {row.label}", "bold")], named, [(printable(row.uuid), "soft")]], " · ")
+    named: list[Piece] = [(safe(row.kind if row.simulated else gpu.get("product") or row.kind), ""), *simulated]
+    return joined([[(safe(row.node), "bold")], [(f"{what} {row.label}", "bold")], named, [(safe(row.uuid), "soft")]], " · ")
 
 
 def _state(row: GpuRow) -> tuple[Piece, ...]:
-    why = printable(row.why) or "nothing is read of it"
-    slowed = "slowed down by " + ", ".join(printable(word) for word in row.throttled_by) if row.throttled_by else ""
+    why = safe(row.why) or "nothing is read of it"
+    slowed = "slowed down by " + ", ".join(safe(word) for word in row.throttled_by) if row.throttled_by else ""
     return joined([[_mark(row), (why, "")], [(slowed, "wait")] if slowed else []], " · ")
 
 
@@ -97,15 +98,15 @@ def pair_lines(pairs: Sequence[tuple[str, str]], a_line: int = PAIRS_A_LINE) -> 
 def held_lines(holders: Sequence[Record]) -> Lines:
     return [
         joined([
-            [("held by", "soft")], [(printable(holder.get("owner")), hue_of(str(holder.get("owner"))))],
-            [(printable(holder.get("session") or UNNAMED), "")], [(_share(holder), "soft")],
+            [("held by", "soft")], [(safe(holder.get("owner")), hue_of(str(holder.get("owner"))))],
+            [(safe(holder.get("session") or UNNAMED), "")], [(_share(holder), "soft")],
         ])
         for holder in holders
     ]  # fmt: skip
 
 
 def _share(holder: Record) -> str:
-    return printable(holder.get("profile")) if holder.get("profile") else f"{figure(holder.get('share'))} GPU"
+    return safe(holder.get("profile")) if holder.get("profile") else f"{figure(holder.get('share'))} GPU"
 
 
 HEADS = ("PID", "USER", "SESSION", "CONTAINER", "UTIL", "GPU MEMORY", "STATE", "COMMAND")
@@ -128,15 +129,15 @@ def process_lines(processes: Sequence[Record], where: Sequence[str] = ()) -> Lin
 def _process(process: Record) -> list[Cell]:
     user, outside = process.get("user"), process.get("outside")
     active = process.get("active")
-    why = printable(process.get("active_why"))
+    why = safe(process.get("active_why"))
     state = Cell((("idle", "wait"),)) if active is False else cell("active", "run") if active else cell(NOT_KNOWN, "soft")
     return [
-        cell(printable(process.get("pid")) or NOT_KNOWN),
-        cell(printable(user), hue_of(str(user))) if user else cell(UNKNOWN_USER, "soft"),
-        cell("outside", "wait") if outside else cell(printable(process.get("session") or process.get("pod")) or NOT_KNOWN),
-        cell(printable(process.get("container")) or NOT_KNOWN, "soft"),
+        cell(safe(process.get("pid")) or NOT_KNOWN),
+        cell(safe(user), hue_of(str(user))) if user else cell(UNKNOWN_USER, "soft"),
+        cell("outside", "wait") if outside else cell(safe(process.get("session") or process.get("pod")) or NOT_KNOWN),
+        cell(safe(process.get("container")) or NOT_KNOWN, "soft"),
         cell(percent(process.get("utilisation"))),
         cell(size(process.get("memory_bytes"))),
         Cell((*state.pieces, (f" {why}", "soft"))) if why else state,
-        cell(printable(process.get("command_line") or process.get("command")) or NOT_KNOWN),
+        cell(safe(process.get("command_line") or process.get("command")) or NOT_KNOWN),
     ]

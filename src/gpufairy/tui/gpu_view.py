@@ -2,13 +2,14 @@
 from collections.abc import Sequence
 
 from gpufairy.client.gpu_rows import GpuRow, OnGpu
+from gpufairy.client.values import safe
 from gpufairy.tui.cells import NOTHING, Cell, Column, Line, Piece, Table, cell, cut, joined
 from gpufairy.tui.history import PARTS, History
 from gpufairy.tui.order import natural
 from gpufairy.tui.palette import hue_of
 from gpufairy.tui.scene import Scene, key_of
 from gpufairy.tui.sparkline import sparkline
-from gpufairy.tui.words import celsius, of_total, percent, printable, watts
+from gpufairy.tui.words import celsius, of_total, percent, watts
 
 HOT_C = 85  # from here on most cards slow down
 BAR = 10
@@ -41,9 +42,9 @@ def gpu_table(scene: Scene, history: History) -> Table:
 def _line(row: GpuRow, busy: Sequence[float | None], parent: str | None) -> Line:
     users = users_of(row)
     cells = (
-        NOTHING if row.instance else cell(printable(row.node)),
+        NOTHING if row.instance else cell(safe(row.node)),
         cell(f" └ {row.label}" if row.instance else row.label, "soft" if row.instance else ""),
-        cell(printable(row.kind), "soft"),
+        cell(safe(row.kind), "soft"),
         cell(percent(row.utilisation), _busy_style(row)),
         cell(sparkline(busy), "work"),
         Cell((*memory_bar(row, BAR), (" ", ""), (of_total(row.memory_used_bytes, row.memory_bytes), ""))),
@@ -96,7 +97,7 @@ def _users(row: GpuRow, users: list[str]) -> tuple[Piece, ...]:
             return (("free", "run"),)
         return (("not known", "soft"),) if row.free is None or row.on_it else ()
     more = f" +{len(users) - MOST_USERS}" if len(users) > MOST_USERS else ""
-    return (*joined([[(printable(user), hue_of(user))] for user in users[:MOST_USERS]], ", "), *([(more, "soft")] if more else []))
+    return (*joined([[(safe(user), hue_of(user))] for user in users[:MOST_USERS]], ", "), *([(more, "soft")] if more else []))
 
 
 def _what(row: GpuRow) -> tuple[Piece, ...]:
@@ -104,17 +105,17 @@ def _what(row: GpuRow) -> tuple[Piece, ...]:
     if row.cut:
         return joined([simulated, [("cut by MIG", "soft")]])
     if not row.on_it:
-        return joined([simulated, [] if row.free else [(printable(row.why), "soft")]])
+        return joined([simulated, [] if row.free else [(safe(row.why), "soft")]])
     idle: list[Piece] = [("idle", "bold wait")] if row.idle else []
     more: list[Piece] = [(f"+{len(row.on_it) - MOST_PROCESSES}", "soft")] if len(row.on_it) > MOST_PROCESSES else []
     return joined([simulated, idle, *(_process(one) for one in row.on_it[:MOST_PROCESSES]), more])
 
 
 def _process(one: OnGpu) -> list[Piece]:
-    where = cut(printable(one.session or one.container or one.pod), LONGEST_WORD)
+    where = cut(safe(one.session or one.container or one.pod), LONGEST_WORD)
     outside: list[Piece] = [("outside", "wait")] if one.outside else []
     named: list[Piece] = [(where, "")] if where else []
-    command: list[Piece] = [(cut(printable(one.command), LONGEST_WORD), "soft")] if one.command else []
+    command: list[Piece] = [(cut(safe(one.command), LONGEST_WORD), "soft")] if one.command else []
     return list(joined([outside, named, command]))
 
 

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpufairy.client.protocol import Record
-from gpufairy.tui.words import time_of
+from gpufairy.client.values import time_of
 
 SLOT_S = 5  # agents report so often
 WINDOW_S = 600

@@ -1,11 +1,12 @@
 """The hosts as lines: CPUs, memory, load, what passes through disks and networks, heat, power, GPUs."""
 from gpufairy.client.gpu_rows import GpuRow
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.tui.cells import Cell, Column, Line, Piece, SortValue, Table, cell
 from gpufairy.tui.order import natural
 from gpufairy.tui.rates import Rates
 from gpufairy.tui.scene import Scene
-from gpufairy.tui.words import NOT_KNOWN, celsius, duration, figure, of_total, percent, printable, rate, watts
+from gpufairy.tui.words import NOT_KNOWN, celsius, duration, figure, of_total, percent, rate, watts
 
 STATES = {"ready": ("●", "run"), "watched": ("●", "run"), "drained": ("○", "wait"), "awaited": ("○", "wait"), "silent": ("◆", "bad")}
 COLUMNS = (
@@ -43,7 +44,7 @@ def _line(node: Record, rows: list[GpuRow], rates: Rates) -> Line:
     power = power_of(host, rows)
     busy = mean_utilisation(usable)
     cells = (
-        cell(printable(name)),
+        cell(safe(name)),
         Cell(state_pieces(node)),
         cell(f"{free}/{len(usable)}" if usable else NOT_KNOWN, "run" if free else ""),
         cell(percent(busy)),
@@ -66,7 +67,7 @@ def _line(node: Record, rows: list[GpuRow], rates: Rates) -> Line:
 
 
 def state_pieces(node: Record) -> tuple[Piece, ...]:
-    state = printable(node.get("state"))
+    state = safe(node.get("state"))
     dot, style = STATES.get(state, ("·", "soft"))
     return ((f"{dot} {state}", style),)
 

@@ -1,11 +1,12 @@
 """Users and sessions as lines: what each holds and uses, over all GPUs of all hosts."""
 from gpufairy.client.gpu_rows import GpuRow, Held, OnGpu
+from gpufairy.client.values import safe
 from gpufairy.tui.cells import Cell, Column, Line, Table, cell, joined
 from gpufairy.tui.order import natural
 from gpufairy.tui.palette import hue_of
 from gpufairy.tui.scene import Scene
 from gpufairy.tui.tally import Amount, Tally, tallies
-from gpufairy.tui.words import NOT_KNOWN, figure, percent, printable, size
+from gpufairy.tui.words import NOT_KNOWN, figure, percent, size
 
 UNKNOWN_USER = "not known"
 UNNAMED = "name not shown"
@@ -45,7 +46,7 @@ def user_table(scene: Scene) -> Table:
 
 def _user_line(user: str, tally: Tally, cpus: float | None) -> Line:
     cells = (
-        cell(printable(user) if user else UNKNOWN_USER, hue_of(user) if user else "soft"),
+        cell(safe(user) if user else UNKNOWN_USER, hue_of(user) if user else "soft"),
         cell(str(len(tally.devices))),
         cell(figure(tally.held)),
         cell(at_least(tally.used), "wait" if tally.idle else ""),
@@ -98,9 +99,9 @@ def _session_line(key: SessionKey, tally: Tally) -> Line:
     idle = bool(tally.devices) and tally.idle == len(tally.devices)
     unused = not tally.processes and tally.used.known == 0.0
     cells = (
-        cell(printable(name)) if name else cell(UNNAMED, "soft"),
-        cell(printable(user) if user else UNKNOWN_USER, hue_of(user) if user else "soft"),
-        cell(printable(host)),
+        cell(safe(name)) if name else cell(UNNAMED, "soft"),
+        cell(safe(user) if user else UNKNOWN_USER, hue_of(user) if user else "soft"),
+        cell(safe(host)),
         cell(labels, "soft"),
         cell(figure(tally.held)),
         cell(at_least(tally.used)),
@@ -127,5 +128,5 @@ def at_least_size(amount: Amount) -> str:
 
 
 def hosts_words(tally: Tally) -> str:
-    names = [printable(name) for name in tally.hosts]
+    names = [safe(name) for name in tally.hosts]
     return ", ".join(names[:MOST_HOSTS]) + (f" +{len(names) - MOST_HOSTS}" if len(names) > MOST_HOSTS else "")

@@ -3,7 +3,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpufairy.client.protocol import Record
-from gpufairy.tui.words import time_of
+from gpufairy.client.values import time_of
 
 
 @dataclass(frozen=True, slots=True)

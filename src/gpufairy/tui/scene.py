@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from gpufairy.client.gpu_rows import GpuRow, gpu_rows, remarks
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
 from gpufairy.tui.history import History
 from gpufairy.tui.rates import Rates
-from gpufairy.tui.words import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Scene:
 
 
 def scene_of(nodes: Sequence[Record], rates: Mapping[str, Rates], at_s: float) -> Scene:
-    return Scene(at_s, nodes, gpu_rows(nodes), tuple(printable(words) for words in remarks(nodes)), rates)
+    return Scene(at_s, nodes, gpu_rows(nodes), tuple(safe(words) for words in remarks(nodes)), rates)
 
 
 def remember(scene: Scene, history: History) -> None:

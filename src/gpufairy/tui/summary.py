@@ -2,10 +2,11 @@
 from datetime import datetime
 
 from gpufairy.client.gpu_rows import GpuRow
+from gpufairy.client.values import safe
 from gpufairy.tui.cells import Piece, joined
 from gpufairy.tui.host_view import mean_utilisation
 from gpufairy.tui.scene import Scene
-from gpufairy.tui.words import of_total, percent, printable
+from gpufairy.tui.words import of_total, percent
 
 BETWEEN = " · "
 
@@ -57,4 +58,4 @@ def silence(words: str, since_s: float, now_s: float, *, shown: bool) -> str:
     """What is said while the server does not answer."""
     clock = datetime.fromtimestamp(since_s).strftime("%H:%M:%S")
     then = "; what you see is what was known then" if shown else ""
-    return f"◆ since {clock} ({max(0.0, now_s - since_s):.0f} s): {printable(words)}. Trying again{then}."
+    return f"◆ since {clock} ({max(0.0, now_s - since_s):.0f} s): {safe(words)}. Trying again{then}."

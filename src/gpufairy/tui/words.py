@@ -1,17 +1,9 @@
 """Values of the API in words for the screen. None is drawn as `-`, never as 0; what strangers wrote is made printable."""
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from gpufairy.core.amounts import show_duration, show_size
 
 NOT_KNOWN = "-"
-
-
-def printable(value: object) -> str:
-    """A name or a reason must not move the cursor, turn the text round or ring the bell."""
-    text = "" if value is None else str(value)
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def percent(ratio: float | None) -> str:
@@ -70,12 +62,3 @@ def yes_or_no(claim: bool | None) -> str:
     return NOT_KNOWN if claim is None else "yes" if claim else "no"
 
 
-def time_of(text: object) -> datetime | None:
-    """The time of `2026-11-15T08:00:00Z`; None if there is none."""
-    if not isinstance(text, str):
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
