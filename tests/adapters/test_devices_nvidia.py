@@ -8,6 +8,8 @@ from gpufairy.core.mig import MigInstance
 from gpufairy.devices.mig_tables import mig_tables
 from gpufairy.devices.nvidia import Nvidia, found_nvidia
 
+pytestmark = pytest.mark.slow  # real processes, each with a start of its own
+
 MIB = 2**20
 NOT_SUPPORTED = 3
 

@@ -12,6 +12,8 @@ from fake_nvml import FakeGpu, FakeMachine, FakeNvml, FakeProcess, FakeXid
 from fake_nvml.reader import readers
 from gpufairy.core.reading import GpuProcess
 
+pytestmark = pytest.mark.slow  # real processes, each with a start of its own
+
 MIB = 2**20
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST, UNKNOWN = 3, 4, 6, 13, 15, 999
 SM, OCCUPANCY, TENSOR, DRAM = 2, 3, 5, 10  # GPM's metrics

@@ -9,6 +9,8 @@ from nvml_child_scene import asking, one_sample, reading, second_sample
 from fake_nvml import FakeGpu, FakeInstance, FakeMachine, FakeNvml, FakeProcess
 from fake_nvml.reader import Reader, readers
 
+pytestmark = pytest.mark.slow  # real processes, each with a start of its own
+
 MIB = 2**20
 NO_PERMISSION, UNKNOWN = 4, 999
 SM, TENSOR = 2, 5  # GPM's metrics

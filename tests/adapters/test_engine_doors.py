@@ -17,6 +17,8 @@ from gpufairy.engines.doors import connect_door, open_door
 from gpufairy.engines.proc import stat_of
 from gpufairy.engines.process import ProcessEngine
 
+pytestmark = pytest.mark.slow  # real processes, each with a start of its own
+
 AT_ONCE = timedelta(0)
 
 

@@ -58,6 +58,7 @@ def test_a_revoked_token_an_expired_one_and_a_disabled_user_are_out_at_once(serv
     assert refused.value.status == 401
 
 
+@pytest.mark.slow
 def test_every_live_stream_ends_within_five_seconds_of_its_readers_rights(server, fairy, make_user):
     fairy.submit({"name": "watched", "gpus": "0", "command": ["sh", "-c", "echo hello; sleep 600"]})
     watched = wait_for_state(fairy, "watched", "RUNNING")["id"]

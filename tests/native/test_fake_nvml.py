@@ -15,6 +15,8 @@ from fake_nvml import FakeGpu, FakeInstance, FakeMachine, FakeNvml, FakeProcess,
 from fake_nvml.reader import NvmlFailed, Reader, readers
 from fake_nvml.record import compare
 
+pytestmark = pytest.mark.slow  # built with a compiler, asked in processes of their own
+
 MIB = 1024 * 1024
 INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE, DRIVER_NOT_LOADED, TIMEOUT = 2, 3, 6, 7, 9, 10
 FUNCTION_NOT_FOUND, GPU_IS_LOST, VERSION_MISMATCH = 13, 15, 25

@@ -8,6 +8,8 @@ import pytest
 from fake_nvml import FakeGpu, FakeInstance, FakeMachine, FakeNvml, FakeProcess
 from fake_nvml.reader import Reader, readers
 
+pytestmark = pytest.mark.slow  # built with a compiler, asked in processes of their own
+
 MIB = 1024 * 1024
 INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, VERSION_MISMATCH = 2, 3, 6, 25
 NO_INSTANCE = 0xFFFFFFFF
