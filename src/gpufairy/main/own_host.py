@@ -1,5 +1,6 @@
 """The server watches its own host, as an agent would: the same parts, but what is seen is handed over, not sent."""
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -116,6 +117,9 @@ class OwnHost:
     async def close(self) -> None:
         await self._source.close()
         await asyncio.to_thread(self._outlet.close)
+        if self._gathered:
+            with contextlib.suppress(FairyError):  # a store that is gone has taken its leave before us
+                await self._chronicle.take(mean_sample(self._gathered))
 
     async def look(self) -> None:
         """A loop's turn."""
