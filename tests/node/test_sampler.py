@@ -150,14 +150,14 @@ async def test_under_mig_what_the_instance_does_is_what_the_only_process_on_it_d
     with sleeping() as pid:
         busy = a_sampler(gpus(on(pid, "MIG-1", None), device=INSTANCE, utilisation=0.7))[0]
         [process] = (await busy.take()).processes
-        assert (process.active, process.on.utilisation) == (True, None), "and the figure stays unknown"
+        assert (process.active, process.on.utilisation) == (True, 0.7)
 
 
 async def test_of_two_on_one_instance_nobody_can_tell_which_works():
     with sleeping() as first, sleeping() as second:
         sampler = a_sampler(gpus(on(first, "MIG-1", None), on(second, "MIG-1", None), device=INSTANCE, utilisation=0.7))[0]
         found = (await sampler.take()).processes
-    assert [process.active for process in found] == [None, None]
+    assert [(process.active, process.on.utilisation) for process in found] == [(None, None), (None, None)]
     assert {process.active_why for process in found} == {"its use cannot be read"}
 
 

@@ -106,7 +106,7 @@ class Sampler:
             use = on.utilisation if on.utilisation is not None or on.uuid not in alone else busy.get(on.uuid)
             self._window.note(key, now_s, use)
             found = self._window.of(key, now_s)
-            yield ProcessReading(on, process, owner, found.active, found.why)
+            yield ProcessReading(replace(on, utilisation=use), process, owner, found.active, found.why)
         self._window.forget(now_s - 3600)
 
     def _unseen(self, processes: Sequence[ProcessReading]) -> str:
