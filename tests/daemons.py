@@ -1,5 +1,6 @@
 """Container engines of the tests' own: a real dockerd and a real Podman service, each with folders and networks that no other has."""
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -39,6 +40,14 @@ class UnixHttp(HTTPConnection):
         self.sock = made
 
 
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Over all workers: a Docker that starts makes the chains of its firewall anew, and another that does so just then gives up."""
+    with open(Path(tempfile.gettempdir()) / "fairy-tests-daemon.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 class RealDaemon:
     """Started, stopped and asked directly, past the engine under test."""
 
@@ -48,6 +57,10 @@ class RealDaemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        with one_at_a_time():
+            self._start()
+
+    def _start(self) -> None:
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, cwd=self.folder, start_new_session=True)
         until(self.answers, f"{self.name} to answer; see {self.folder}/log:\n{(self.folder / 'log').read_text()[-2000:]}", START_S)
