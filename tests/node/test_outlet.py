@@ -42,6 +42,14 @@ def test_errors_are_counted_on_over_restarts(tmp_path: Path):
     assert errors(again) == ['fairy_gpu_xid_errors_total{gpu="0",xid="79"} 3']
 
 
+def test_the_gauge_of_pods_is_there_where_somebody_has_to_tell_of_them():
+    outlet = Outlet(Page())
+    for known, row in ((None, None), (False, "0"), (True, "1"), (False, "0"), (None, None)):
+        outlet.put(a_sample(pods_known=known))
+        found = [line.rpartition(" ")[2] for line in page_of(outlet).splitlines() if line.startswith('fairy_collector_success{collector="pods"}')]
+        assert found == ([] if row is None else [row])
+
+
 def test_without_a_folder_they_begin_at_nothing():
     outlet = Outlet(Page())
     outlet.put(a_sample(xids=(XID,)))

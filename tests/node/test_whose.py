@@ -93,7 +93,7 @@ def test_a_cgroup_that_a_user_made_does_not_make_a_process_somebody_elses(name: 
 @pytest.mark.parametrize("name", [f"kubepods-pod{POD}.slice", f"kubepods-pod{POD}.slice/cri-containerd-{A}.scope", f"kubepods/pod{POD}/{A}"])
 def test_a_cgroup_that_a_user_made_is_no_pod(name: str):
     ours = PodFacts("fairy-kim-x", "ml", "main", session=SessionFacts("id1", "x", "kim"))
-    found = whose(pods=lambda uid, one: ours).owner(PROCESS, f"{SLICE}/{name}")
+    found = whose(pods=lambda uid, one, device: ours).owner(PROCESS, f"{SLICE}/{name}")
     assert (found.user, found.known_by, found.pod, found.outside) == ("alice", KnownBy.ACCOUNT, "", True)
 
 
@@ -106,7 +106,7 @@ def test_a_users_own_engine_names_containers_in_that_users_slice():
 @pytest.mark.parametrize("around", [f"docker/{B}", "lxc.payload.mallory_box"])
 def test_a_cgroup_made_inside_a_container_is_no_pod_and_no_session(around: str):
     ours = PodFacts("fairy-kim-x", "ml", "main", session=SessionFacts("id1", "x", "kim"))
-    told = whose(ContainerFacts(A, "ours", SESSION), ContainerFacts(B, "mallory_x"), pods=lambda uid, one: ours)
+    told = whose(ContainerFacts(A, "ours", SESSION), ContainerFacts(B, "mallory_x"), pods=lambda uid, one, device: ours)
     for inner in (f"docker-{A}.scope", f"kubepods-pod{POD}.slice/docker-{A}.scope"):
         found = told.owner(PROCESS, f"0::/{around}/{inner}")
         assert (found.user, found.known_by, found.session_id) == ("mallory", KnownBy.RULE, None)
@@ -139,21 +139,47 @@ def test_a_pod_is_told_with_what_kubernetes_knows_of_it():
     text = f"0::/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-{A}.scope"
     assert whose().owner(PROCESS, text) == Owner(known_by=KnownBy.POD, container_id=A)
     pods = {(POD, A): PodFacts("train-0", "ml", "torch", "kim")}
-    assert whose(pods=lambda uid, one: pods.get((uid, one))).owner(PROCESS, text) == Owner("kim", KnownBy.POD, container="torch", container_id=A, pod="train-0", namespace="ml")
+    assert whose(pods=lambda uid, one, device: pods.get((uid, one))).owner(PROCESS, text) == Owner("kim", KnownBy.POD, container="torch", container_id=A, pod="train-0", namespace="ml")
     ours = PodFacts("fairy-kim-x", "ml", "main", session=SessionFacts("id1", "x", "kim"))
-    found = whose(pods=lambda uid, one: ours).owner(PROCESS, text)
+    found = whose(pods=lambda uid, one, device: ours).owner(PROCESS, text)
     assert (found.user, found.known_by, found.session_id, found.pod) == ("kim", KnownBy.SESSION, "id1", "fairy-kim-x")
+
+
+KUBE_TEXT = f"0::/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-{A}.scope"
+
+
+def of_pod(namespace: str, labels: dict[str, str], **options: object) -> Owner:
+    return whose(pods=lambda uid, one, device: PodFacts("carol_train", namespace, "torch", labels=labels), **options).owner(PROCESS, KUBE_TEXT)
+
+
+def test_a_pod_is_the_users_that_its_label_or_name_tells():
+    assert (of_pod("ml", {"owner": "kim"}).user, of_pod("ml", {}).user) == ("kim", "carol")
+    assert of_pod("ml", {"owner": "kim"}).known_by is KnownBy.POD
+
+
+def test_our_labels_make_a_session_of_a_pod_in_the_namespace_of_sessions_alone():
+    found = of_pod("sessions", SESSION, session_namespace="sessions", server_id="s1")
+    assert (found.user, found.known_by, found.session_id, found.pod, found.container) == ("kim", KnownBy.SESSION, "id1", "carol_train", "torch")
+    for namespace, options in (("ml", {"session_namespace": "sessions"}), ("sessions", {}), ("", {}), ("sessions", {"session_namespace": "sessions", "server_id": "s2"})):
+        found = of_pod(namespace, SESSION, **options)
+        assert (found.user, found.known_by, found.session_id) == ("carol", KnownBy.POD, None)
+
+
+def test_whoever_tells_of_pods_is_told_the_gpu():
+    asked: list[tuple[str, str | None, str]] = []
+    whose(pods=lambda *about: asked.append(about)).owner(PROCESS, KUBE_TEXT, "GPU-1")
+    assert asked == [(POD, A, "GPU-1")]
 
 
 def test_a_container_started_inside_a_pod_is_the_pods():
     text = f"0::/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-{A}.scope/docker/{B}"
     pods = {(POD, A): PodFacts("train-0", "ml", "torch", "kim")}
-    assert whose(pods=lambda uid, one: pods.get((uid, one))).owner(PROCESS, text).pod == "train-0"
+    assert whose(pods=lambda uid, one, device: pods.get((uid, one))).owner(PROCESS, text).pod == "train-0"
 
 
 def test_a_pod_of_docker_is_a_pod_though_docker_knows_its_container():
     text = f"0::/kubepods/burstable/pod{POD}/{A}"
-    found = whose(ContainerFacts(A, "k8s_torch_train-0"), pods=lambda uid, one: PodFacts("train-0", "ml", "torch", "kim")).owner(PROCESS, text)
+    found = whose(ContainerFacts(A, "k8s_torch_train-0"), pods=lambda uid, one, device: PodFacts("train-0", "ml", "torch", "kim")).owner(PROCESS, text)
     assert (found.user, found.pod, found.container) == ("kim", "train-0", "torch")
 
 
@@ -256,7 +282,7 @@ def test_a_real_process_of_this_host_is_its_accounts():
 
 
 def test_what_the_collector_imports_stays_light():
-    program = "import sys, gpufairy.node.whose, gpufairy.node.containers, gpufairy.node.processes, gpufairy.node.accounts; print(*sys.modules)"
+    program = "import sys, gpufairy.node.whose, gpufairy.node.containers, gpufairy.main.pods, gpufairy.node.processes, gpufairy.node.accounts; print(*sys.modules)"
     source = Path(__file__).parents[2] / "src"
     loaded = subprocess.run(["env", f"PYTHONPATH={source}", sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pydantic", "sqlalchemy", "fastapi", "aiohttp", "aiodocker", "rich", "typer", "numpy"} & set(loaded)

@@ -44,3 +44,4 @@ class NodeSample:
     containers_known: bool = True  # False: an engine does not answer, so names of containers may be missing or old
     gpus_known: bool = True  # False: the driver does not answer, so nothing above says that a GPU is idle
     trouble: tuple[str, ...] = field(default=())  # what could not be read, in words
+    pods_known: bool | None = None  # False: nobody tells of the pods here, so their names may be missing; None: nobody has to

@@ -17,8 +17,9 @@ from gpufairy.core.names import node_name
 from gpufairy.core.naming_rule import NamingRules
 from gpufairy.core.node_sample import NodeSample
 from gpufairy.main.collect import keep_collecting, make_sampler, naming_rules, page_for, speak_to_stderr, until_told_to_end, writable_folder
-from gpufairy.main.exporter import Data, Every, Name, Names, Simulate, TextfileFolder, parse_every
+from gpufairy.main.exporter import Data, Every, Kubelet, Kubernetes, Name, Names, SessionNamespace, Simulate, TextfileFolder, parse_every
 from gpufairy.main.folders import data_folder, host_name
+from gpufairy.main.pods import KUBELET, KubernetesWatch
 from gpufairy.node.exporter import Exporter, listening, parse_listen
 from gpufairy.node.folder_lock import FolderLock
 from gpufairy.node.identity import Identity, own_identity
@@ -47,6 +48,7 @@ class Settings:
     simulate: str | None
     listen: tuple[str, int] | None
     textfile: Path | None
+    kubernetes: KubernetesWatch
 
 
 def _agent(
@@ -60,6 +62,9 @@ def _agent(
     names: Names = None,
     every: Every = "1s",
     data: Data = None,
+    kubernetes: Kubernetes = "auto",
+    kubelet: Kubelet = KUBELET,
+    session_namespace: SessionNamespace = None,
 ) -> None:
     """Watch this host and report to a server. An admin accepts it once: fairy node accept NAME."""
     url = server or where_of(ctx).server
@@ -71,6 +76,7 @@ def _agent(
     settings = Settings(
         url, node_name(name or host_name(), "--name"), own_identity(folder), writable_folder(folder) or folder, parse_every(every),
         naming_rules(names or (), ()), bool(names), simulate, None if listen is None else parse_listen(listen), textfile,
+        KubernetesWatch(kubernetes, None, kubelet, session_namespace),
     )  # fmt: skip
     speak_to_stderr()
     sys.stderr.write(f"fairy: this is {settings.node}, key {settings.identity.fingerprint}, reporting to {url}\n")
@@ -79,7 +85,7 @@ def _agent(
 
 
 async def watch(settings: Settings) -> None:
-    sampler, source = make_sampler(settings.node, settings.simulate, settings.every_s, settings.rules)
+    sampler, source = make_sampler(settings.node, settings.simulate, settings.every_s, settings.rules, settings.kubernetes)
     outlet = Outlet(page_for(settings.every_s), None if settings.textfile is None else Textfile(settings.textfile), settings.data)
     exporter = None if settings.listen is None else Exporter(outlet.page)
     reporter = Reporter(settings.node, settings.url, settings.identity, Spool(settings.data / "spool"), heed(sampler, settings))

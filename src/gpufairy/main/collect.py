@@ -18,6 +18,7 @@ from gpufairy.devices.gpu_source import OnSample
 from gpufairy.devices.nvml_source import NvmlSource
 from gpufairy.devices.simulated import parse_simulate
 from gpufairy.devices.simulated_source import SimulatedSource
+from gpufairy.main.pods import KubernetesWatch, make_pods, no_pods
 from gpufairy.node.accounts import Accounts
 from gpufairy.node.containers import Containers, EngineSocket, usual_sockets
 from gpufairy.node.exporter import FRESH_S, Page
@@ -46,9 +47,13 @@ async def nobody() -> dict[str, Sequence[int]]:
     return {}
 
 
-def make_eyes(rules: NamingRules) -> Eyes:
-    containers, accounts = Containers(engine_sockets(None)), Accounts()
-    return Eyes(Processes(), containers, Whose(containers, rules, accounts=accounts.name), HostReader(accounts=accounts.name))
+def make_eyes(rules: NamingRules, kubernetes: KubernetesWatch) -> Eyes:
+    containers, accounts, pods = Containers(engine_sockets(None)), Accounts(), make_pods(kubernetes, os.environ)
+    whose = Whose(
+        containers, rules, accounts=accounts.name,
+        pods=no_pods if pods is None else pods.facts, session_namespace=kubernetes.session_namespace,
+    )  # fmt: skip
+    return Eyes(Processes(), containers, whose, HostReader(accounts=accounts.name), pods=pods)
 
 
 def engine_sockets(named: str | None) -> Callable[[], list[EngineSocket]]:
@@ -64,13 +69,15 @@ def naming_rules(texts: Sequence[str], labels: Sequence[str], users: Sequence[st
     return NamingRules(parse_rules(texts, what), tuple(labels) or NamingRules().labels, frozenset(users) or None)
 
 
-def make_sampler(node: str, simulate: str | None, every_s: float, rules: NamingRules) -> tuple[Sampler, Source]:
+def make_sampler(
+    node: str, simulate: str | None, every_s: float, rules: NamingRules, kubernetes: KubernetesWatch = KubernetesWatch()
+) -> tuple[Sampler, Source]:
     def note_errors(sample: GpuSample) -> None:
         sampler.note_errors(sample)  # which is made below: it needs the source
 
     source = make_source(node, simulate, every_s, note_errors)
     window = ActivityWindow(max(WINDOW_S, 3 * every_s), longest_gap_s=max(LONGEST_GAP_S, 3 * every_s))
-    sampler = Sampler(node, source, make_eyes(rules), window=window)
+    sampler = Sampler(node, source, make_eyes(rules, kubernetes), window=window)
     return sampler, source
 
 

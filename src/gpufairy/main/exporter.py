@@ -22,6 +22,7 @@ from gpufairy.main.collect import (
 )
 from gpufairy.main.exporting import Exporting, become
 from gpufairy.main.folders import data_folder, host_name
+from gpufairy.main.pods import KUBELET, KubernetesWatch
 from gpufairy.node.exporter import listening, parse_listen
 from gpufairy.node.outlet import Outlet
 from gpufairy.node.sampler import Sampler
@@ -34,6 +35,11 @@ Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Of thi
 Names = Annotated[list[str] | None, typer.Option("--names", metavar="RULE", help="How containers are named here: USER_*  May be repeated.")]
 Every = Annotated[str, typer.Option("--every", metavar="TIME", help="How often the GPUs are read.")]
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where counts and keys are kept. Else ~/.local/share/gpufairy.")]
+Kubernetes = Annotated[
+    str, typer.Option("--kubernetes", metavar="WHERE", help="Names of pods: auto (in the cluster, or by KUBECONFIG), off, or a kubeconfig.")
+]
+Kubelet = Annotated[str, typer.Option("--kubelet", metavar="DIR", help="The kubelet's root folder.")]
+SessionNamespace = Annotated[str | None, typer.Option("--session-namespace", metavar="NAME", help="Whose pods are sessions. Else none.")]
 
 
 def _exporter(
@@ -46,6 +52,9 @@ def _exporter(
     names: Names = None,
     every: Every = "1s",
     data: Data = None,
+    kubernetes: Kubernetes = "auto",
+    kubelet: Kubelet = KUBELET,
+    session_namespace: SessionNamespace = None,
 ) -> None:
     """Serve readings of this host's GPUs, processes and the host itself to Prometheus."""
     every_s, rules = parse_every(every), naming_rules(names or (), ())
@@ -54,8 +63,9 @@ def _exporter(
     told = Exporting(
         node, every_s, tuple(names or ()), simulate,
         textfile=None if textfile is None else str(textfile), data=None if folder is None else str(folder),
+        kubernetes=KubernetesWatch(kubernetes, None, kubelet, session_namespace),
     )  # fmt: skip
-    outlet, make = told.outlet(), partial(make_sampler, node, simulate, 1.0 if once else every_s, rules)
+    outlet, make = told.outlet(), partial(make_sampler, node, simulate, 1.0 if once else every_s, rules, told.kubernetes)
     if once:
         asyncio.run(read_once(make, outlet, printed=textfile is None))
         return

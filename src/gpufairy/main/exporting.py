@@ -7,11 +7,12 @@ import json
 import os
 import socket
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 from gpufairy.main.collect import keep_collecting, make_sampler, naming_rules, page_for, speak_to_stderr, until_told_to_end
+from gpufairy.main.pods import KubernetesWatch
 from gpufairy.node.exporter import Exporter
 from gpufairy.node.outlet import Outlet
 from gpufairy.node.textfile import Textfile
@@ -27,6 +28,7 @@ class Exporting:
     simulate: str | None = None
     textfile: str | None = None
     data: str | None = None  # None: nowhere to write
+    kubernetes: KubernetesWatch = field(default_factory=KubernetesWatch)
 
     def outlet(self) -> Outlet:
         textfile = None if self.textfile is None else Textfile(Path(self.textfile))
@@ -44,7 +46,8 @@ def become(exporting: Exporting, listener: socket.socket) -> NoReturn:
 async def serve(exporting: Exporting, listener: socket.socket) -> None:
     outlet = exporting.outlet()
     exporter = Exporter(outlet.page)
-    sampler, source = make_sampler(exporting.node, exporting.simulate, exporting.every_s, naming_rules(exporting.names, ()))
+    rules = naming_rules(exporting.names, ())
+    sampler, source = make_sampler(exporting.node, exporting.simulate, exporting.every_s, rules, exporting.kubernetes)
     await source.start()
     await exporter.start(listener)
     host, port = listener.getsockname()[:2]
@@ -63,7 +66,9 @@ def main() -> None:
     listener.setblocking(False)
     told = json.loads(sys.argv[2])
     speak_to_stderr()
-    asyncio.run(until_told_to_end(serve(Exporting(**{**told, "names": tuple(told["names"])}), listener)))
+    kubernetes = KubernetesWatch(**told["kubernetes"])
+    exporting = Exporting(**{**told, "names": tuple(told["names"]), "kubernetes": kubernetes})
+    asyncio.run(until_told_to_end(serve(exporting, listener)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """The server watches its own host, as an agent would: the same parts, but what is seen is handed over, not sent."""
 import asyncio
 import contextlib
+import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from gpufairy.devices.simulated_source import SimulatedSource
 from gpufairy.engines.docker import DockerEngine
 from gpufairy.engines.process import ProcessEngine
 from gpufairy.main.collect import Source, engine_sockets, naming_rules, page_for
+from gpufairy.main.pods import KubernetesWatch, make_pods, no_pods
 from gpufairy.node.accounts import Accounts
 from gpufairy.node.containers import Containers
 from gpufairy.node.host import HostReader
@@ -98,12 +100,17 @@ class OwnHost:
         self._house, self._chronicle = house, Chronicle(house)
         simulated = any(gpu.simulated for gpu in node.gpus)  # without any, the driver is asked all the same: it may only be slow today
         pids = SessionPids(house, engine, 0.5 if simulated else KEPT_EVERY_S - 1)
-        simulation = SimulatedSource(node.gpus, pids.by_gpu, every_s)
+        self._simulation = simulation = SimulatedSource(node.gpus, pids.by_gpu, every_s)
         self._source: Source = simulation if simulated else NvmlSource(every_s, on_sample=self._errors)
         containers, accounts = Containers(engine_sockets(socket)), Accounts()
         rules = naming_rules(watch.name_rules, watch.user_labels, watch.users, what="watch.name_rules")
-        whose = Whose(containers, rules, accounts=accounts.name, sessions_by_pid=pids.session_of, server_id=server_id)
-        eyes = Eyes(Processes(), containers, whose, HostReader(accounts=accounts.name), SessionUse())
+        kubernetes = KubernetesWatch(watch.kubernetes, watch.kubernetes_node, watch.kubelet, watch.session_namespace)
+        pods = make_pods(kubernetes, os.environ)
+        whose = Whose(
+            containers, rules, accounts=accounts.name, sessions_by_pid=pids.session_of, server_id=server_id,
+            pods=no_pods if pods is None else pods.facts, session_namespace=watch.session_namespace,
+        )  # fmt: skip
+        eyes = Eyes(Processes(), containers, whose, HostReader(accounts=accounts.name), SessionUse(), pods)
         self._sampler = Sampler(node.name, self._source, eyes, pids_of_sessions=pids.by_session)
         self._outlet = Outlet(page_for(every_s), data=data)
         self._gathered: list[NodeSample] = []
@@ -124,6 +131,8 @@ class OwnHost:
     async def look(self) -> None:
         """A loop's turn."""
         # By the server's own clock, which nobody sets: what is read now is never written over the past, or into the future.
+        if self._source is self._simulation:
+            self._simulation.show([gpu for node in self._house.nodes for gpu in node.gpus])
         sample = replace(await self._sampler.take(), at=self._house.clock())
         self._answered |= sample.gpus_known
         if not self._answered and time.monotonic() - self._began_s < FIRST_ANSWER_S:
@@ -140,6 +149,15 @@ class OwnHost:
             self._kept_s = time.monotonic()
             await self._chronicle.take(mean_sample(self._gathered))
             self._gathered.clear()  # and not before: what the store did not take goes with the next
+
+    @contextlib.asynccontextmanager
+    async def quiet(self) -> AsyncIterator[None]:
+        """Nobody here reads the GPUs: while anybody does, the driver does not change MIG mode."""
+        await self._source.close()
+        try:
+            yield
+        finally:
+            await self._source.start()
 
     async def roll_up(self) -> None:
         await self._chronicle.roll_up()

@@ -63,6 +63,10 @@ class Outlet:
         self._collectors.note("gpu", sample.gpus_known, sample.at, took_s)
         self._collectors.note("host", sample.host is not None, sample.at)
         self._collectors.note("containers", sample.containers_known, sample.at)
+        if sample.pods_known is None:
+            self._collectors.forget("pods")
+        else:
+            self._collectors.note("pods", sample.pods_known, sample.at)
         collected, xids = self._collectors.all(), self._xids.copy()
         self.page.put_later(lambda: render(sample, xids=xids, collected=collected))
         counts = json.dumps(xids.to_plain()) if changed else None

@@ -14,7 +14,7 @@ SECONDS = gauge("fairy_collector_seconds", "How long the last reading of this pa
 class Collected:
     """How the last try to read one part went."""
 
-    collector: str  # gpu, host, containers
+    collector: str  # gpu, host, containers, pods
     success: bool
     last_success: datetime | None = None  # None: never yet
     took_s: float | None = None
@@ -30,6 +30,10 @@ class Collectors:
         before = self._last.get(collector)
         last_success = at if success else None if before is None else before.last_success
         self._last[collector] = Collected(collector, success, last_success, took_s)
+
+    def forget(self, collector: str) -> None:
+        """There is no such part here (any more)."""
+        self._last.pop(collector, None)
 
     def all(self) -> tuple[Collected, ...]:
         return tuple(self._last.values())

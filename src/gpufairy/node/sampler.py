@@ -14,6 +14,7 @@ from gpufairy.core.owner import Owner, RunningProcess
 from gpufairy.core.reading import GpuProcess, GpuReading, GpuSample, Xid
 from gpufairy.devices.gpu_source import GpuSource
 from gpufairy.node.containers import Containers
+from gpufairy.node.pods import Pods
 from gpufairy.node.processes import Processes
 from gpufairy.node.whose import Whose
 
@@ -45,6 +46,7 @@ class Eyes:
     whose: Whose
     host: ReadsHost
     sessions: ReadsSessions | None = None
+    pods: Pods | None = None
 
 
 class Sampler:
@@ -74,17 +76,21 @@ class Sampler:
         seconds = min(3600.0, now_s - self._sampled_s) if self._sampled_s > float("-inf") else 0.0
         self._sampled_s = now_s
         self.eyes.containers.refresh()
+        pods = self.eyes.pods
+        if pods is not None:
+            pods.refresh()
         seen = gpus or GpuSample(datetime.now(UTC))
         processes = tuple(self._processes(seen, now_s))
         sessions = self.eyes.sessions.read(pids) if self.eyes.sessions is not None else ()
         host = self._read_host(now_s)
         readings, hidden = self._hidden(seen)
         unseen = self._unseen(processes)
-        words = (trouble if gpus is None else "", *self.eyes.containers.trouble, *self.eyes.host.trouble, unseen, hidden)
+        told_of_pods = () if pods is None else pods.trouble
+        words = (trouble if gpus is None else "", *self.eyes.containers.trouble, *told_of_pods, *self.eyes.host.trouble, unseen, hidden)
         return NodeSample(
             self._node, datetime.now(UTC), seconds, host, seen.devices, readings, processes, sessions, xids, seen.lost,
             seen.driver, seen.driver_cuda, containers_known=self.eyes.containers.known, gpus_known=gpus is not None,
-            trouble=tuple(word for word in words if word),
+            trouble=tuple(word for word in words if word), pods_known=None if pods is None else pods.known,
         )  # fmt: skip
 
     def _read_host(self, now_s: float) -> HostReading | None:
@@ -99,7 +105,7 @@ class Sampler:
         named, simulated = self.eyes.processes.namespace.names(seen.driver), {device.uuid for device in seen.devices if device.simulated}
         for on in seen.processes:
             process = self.eyes.processes.running(on.pid) if named or on.uuid in simulated else None
-            owner = Owner() if process is None else self.eyes.whose.owner(process, self.eyes.processes.cgroup(on.pid))
+            owner = Owner() if process is None else self.eyes.whose.owner(process, self.eyes.processes.cgroup(on.pid), on.uuid)
             process = process or RunningProcess(on.pid, 0, None, NOT_FOUND)
             key = (on.pid, process.start_ticks, on.uuid)
             # Nobody counts a process' use under MIG; but what the instance does is what the only process on it does.

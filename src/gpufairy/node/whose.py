@@ -1,7 +1,7 @@
 """Whose a process is: session, pod, container or account, in the order in which they can be trusted."""
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -34,12 +34,14 @@ class PodFacts:
     pod: str
     namespace: str
     container: str = ""
-    user: str | None = None
+    user: str | None = None  # None: as its labels and the lab's rules say
     session: SessionFacts | None = None  # where the pod is one of ours
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Whose:
-    """`server_id`: only that server's containers are sessions; None: any server's. Whoever may start containers may forge its labels."""
+    """`server_id`: only that server's containers are sessions; None: any server's. Whoever may start containers may forge its labels.
+    `session_namespace`: pods there with those labels are sessions, and none elsewhere: many may make pods, each in namespaces of theirs."""
 
     def __init__(
         self,
@@ -48,22 +50,23 @@ class Whose:
         *,
         accounts: Callable[[int], str],
         sessions_by_pid: Callable[[int, int], SessionFacts | None] = lambda pid, start_ticks: None,
-        pods: Callable[[str, str | None], PodFacts | None] = lambda pod_uid, container_id: None,
+        pods: Callable[[str, str | None, str], PodFacts | None] = lambda pod_uid, container_id, device: None,
         server_id: str | None = None,
+        session_namespace: str | None = None,
     ) -> None:
         self._containers, self._rules, self._account = containers, rules, accounts
-        self._session_of, self._pod, self._server_id = sessions_by_pid, pods, server_id
+        self._session_of, self._pod, self._server_id, self._session_namespace = sessions_by_pid, pods, server_id, session_namespace
         self._before: dict[tuple[int, int], Owner] = {}
 
     def use(self, rules: NamingRules) -> None:
         """From now on: a lab may change how it names containers while its agents run."""
         self._rules = rules
 
-    def owner(self, process: RunningProcess, cgroup_text: str) -> Owner:
-        """Always as it is now, so a renamed container has its new name at once."""
+    def owner(self, process: RunningProcess, cgroup_text: str, device: str = "") -> Owner:
+        """Always as it is now, so a renamed container has its new name at once. `device`: the UUID of the GPU that it was seen on."""
         key = process.pid, process.start_ticks
         before = self._before.pop(key, None)
-        found = self._find(process, cgroup_text)
+        found = self._find(process, cgroup_text, device)
         if before is not None and _is_forgotten(found, before):
             found = before
         self._before[key] = found
@@ -71,16 +74,16 @@ class Whose:
             del self._before[next(iter(self._before))]
         return found
 
-    def _find(self, process: RunningProcess, cgroup_text: str) -> Owner:
+    def _find(self, process: RunningProcess, cgroup_text: str, device: str) -> Owner:
         chain, slice_uid = _place(cgroup_text)
         facts = self._outermost_known(chain, slice_uid)
-        session = self._session_of(process.pid, process.start_ticks) or (None if facts is None else self._labelled_session(facts))
+        session = self._session_of(process.pid, process.start_ticks) or (None if facts is None else self._session_of_container(facts))
         if session is not None:
             place = Owner() if facts is None else Owner(container=facts.name, container_id=facts.id)
             return replace(_of_session(session), container=place.container, container_id=place.container_id)
         pod = None if slice_uid else _pod_around(chain, in_container=facts is not None)
         if pod is not None:
-            return self._of_pod(*pod)
+            return self._of_pod(*pod, device)
         if facts is not None:
             return self._of_container(facts, facts.uid)
         return self._of_unlisted(chain, slice_uid) or self._of_account(process.uid)
@@ -91,18 +94,27 @@ class Whose:
         ids = (one.container_id for one in _started_here(chain) if one.container_id is not None)
         return next((facts for container_id in ids if (facts := self._containers.facts(container_id, slice_uid))), None)
 
-    def _labelled_session(self, facts: ContainerFacts) -> SessionFacts | None:
-        labels = facts.labels
-        if facts.uid is not None or labels.get(ROLE) != "session" or self._server_id not in (None, labels.get(SERVER)):
+    def _session_of_container(self, facts: ContainerFacts) -> SessionFacts | None:
+        return None if facts.uid is not None else self._labelled_session(facts.labels)
+
+    def _session_of_pod(self, facts: PodFacts) -> SessionFacts | None:
+        if facts.session is not None or self._session_namespace is None or facts.namespace != self._session_namespace:
+            return facts.session
+        return self._labelled_session(facts.labels)
+
+    def _labelled_session(self, labels: Mapping[str, str]) -> SessionFacts | None:
+        if labels.get(ROLE) != "session" or self._server_id not in (None, labels.get(SERVER)):
             return None
         session_id, owner, name = (labels.get(label, "") for label in (SESSION_ID, SESSION_OWNER, SESSION_NAME))
         return SessionFacts(session_id, name, owner) if _is_session(session_id, owner, name) else None
 
-    def _of_pod(self, pod_uid: str, container_id: str | None) -> Owner:
-        facts = self._pod(pod_uid, container_id)
+    def _of_pod(self, pod_uid: str, container_id: str | None, device: str) -> Owner:
+        facts = self._pod(pod_uid, container_id, device)
         if facts is None:
             return Owner(known_by=KnownBy.POD, container_id=container_id)
-        plain = Owner(facts.user, KnownBy.POD) if facts.session is None else _of_session(facts.session)
+        session, named = self._session_of_pod(facts), self._rules.user_of(facts.pod, facts.labels)
+        user = facts.user if facts.user is not None or named is None else named[0]
+        plain = Owner(user, KnownBy.POD) if session is None else _of_session(session)
         return replace(plain, container=facts.container, container_id=container_id, pod=facts.pod, namespace=facts.namespace)
 
     def _of_unlisted(self, chain: tuple[Container, ...], slice_uid: int | None) -> Owner | None:

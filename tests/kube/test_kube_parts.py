@@ -1,0 +1,78 @@
+"""How the programs of Kubernetes come to be: with a Go that is pretended, so that nothing is fetched and nothing is built."""
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from kube import parts as made
+from kube.parts import ETCD, CannotBuild, one_builder, parts
+
+GO = """#!/bin/sh
+echo "$*" >> "{folder}/calls"
+case $1 in
+    env) echo {version} ;;
+    mod) [ "$2" = tidy ] || echo '{{"GoMod": "{folder}/module"}}' ;;
+    build) while [ "$1" != -o ]; do shift; done; {deed} ;;
+esac
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(made, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(made, "GO_FOLDERS", ())
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "module").write_text("replace k8s.io/api => ./staging/src/k8s.io/api\n")
+    return tmp_path
+
+
+def pretend_go(folder: Path, deed: str = 'echo built > "$2"', version: str = "go1.24.3") -> None:
+    (folder / "go").write_text(GO.format(folder=folder, version=version, deed=deed))
+    (folder / "go").chmod(0o755)
+
+
+def test_a_part_is_built_once_and_found_again(folder: Path):
+    pretend_go(folder)
+    for _ in range(2):
+        found = parts(["etcd"])
+        assert found == {"etcd": ETCD.folder / "etcd"}
+        assert found["etcd"].read_text() == "built\n"
+    assert (folder / "calls").read_text().count("build ") == 1
+    assert ETCD.version in ETCD.folder.name
+
+
+def test_a_build_that_broke_leaves_nothing_that_could_be_taken_for_whole(folder: Path):
+    pretend_go(folder, 'echo half > "$2"; echo no room left >&2; exit 1')
+    with pytest.raises(CannotBuild, match="no room left"):
+        parts(["etcd"])
+    assert [path for path in made.CACHE.rglob("*") if path.is_file()] == [made.CACHE / "kube.lock"]
+
+
+def test_a_go_that_is_too_old_or_not_there_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    pretend_go(folder, version="go1.19.8")
+    with pytest.raises(CannotBuild, match=r"go1\.19\.8, and Kubernetes takes Go 1\.24 or later"):
+        parts(["etcd"])
+    monkeypatch.setenv("PATH", str(folder / "nothing"))
+    with pytest.raises(CannotBuild, match="no Go"):
+        parts(["etcd"])
+
+
+def test_a_second_builder_waits_and_finds_what_the_first_made(folder: Path):
+    pretend_go(folder)
+    made.CACHE.mkdir()
+    found: list[dict[str, Path]] = []
+    with one_builder(1):
+        second = threading.Thread(target=lambda: found.append(parts(["etcd"])))
+        second.start()
+        with pytest.raises(CannotBuild, match="another has been building"):
+            parts(["etcd"], wait_s=0.0)
+        ETCD.folder.mkdir()
+        (ETCD.folder / "etcd").write_text("the first's")
+    second.join()
+    assert found[0]["etcd"].read_text() == "the first's"
+
+
+def test_a_part_that_nobody_knows_is_told():
+    with pytest.raises(CannotBuild, match="kubectl: no such part; there are kube-apiserver"):
+        parts(["kubectl"])
