@@ -31,7 +31,10 @@ class FakeNvml:
         folders = [str(self.library.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         return {"LD_LIBRARY_PATH": ":".join(folders), "FAIRY_FAKE_NVML": str(self.script)}
 
-    def write(self, machine: FakeMachine) -> None:
+    def write(self, machine: FakeMachine, *, keep_cut: bool = False) -> None:
+        """`keep_cut`: GPUs that were cut through the library stay so; what the machine says of instances is for those that are still there."""
+        if not keep_cut:
+            self.script.with_name(self.script.name + ".cut").unlink(missing_ok=True)
         beside = self.script.with_suffix(".new")
         beside.write_text(machine.script())
         beside.chmod(0o644)  # readers may run under another account

@@ -15,7 +15,7 @@
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
 static Machine *machine;
 static unsigned long generation;
-static struct stat read_then;
+static struct stat read_then, cut_then;
 static unsigned starts;
 static Handle *handles; /* never freed: callers keep them for as long as they like */
 
@@ -25,18 +25,28 @@ static int is_same_file(const struct stat *a, const struct stat *b)
         && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+void cut_path(char *path, size_t bytes) { snprintf(path, bytes, "%s.cut", getenv("FAIRY_FAKE_NVML")); }
+
 static void read_if_replaced(void)
 {
     const char *path = getenv("FAIRY_FAKE_NVML");
-    struct stat seen;
-    if (path == NULL || stat(path, &seen) != 0 || (machine && is_same_file(&seen, &read_then)))
+    char beside[PATH_MAX];
+    struct stat seen, cut = { 0 };
+    if (path == NULL || stat(path, &seen) != 0)
+        return;
+    cut_path(beside, sizeof beside);
+    if (stat(beside, &cut) != 0)
+        memset(&cut, 0, sizeof cut);
+    if (machine && is_same_file(&seen, &read_then) && is_same_file(&cut, &cut_then))
         return;
     Machine *fresh = read_script(path);
     if (fresh == NULL)
         return;
+    take_cut(fresh, read_script(beside));
     free_machine(machine);
     machine = fresh;
     read_then = seen;
+    cut_then = cut;
     generation++;
 }
 

@@ -7,7 +7,8 @@
 
 enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7,
-    DRIVER_NOT_LOADED = 9, TIMEOUT = 10, FUNCTION_NOT_FOUND = 13, GPU_IS_LOST = 15, OUT_OF_MEMORY = 20, VERSION_MISMATCH = 25,
+    DRIVER_NOT_LOADED = 9, TIMEOUT = 10, FUNCTION_NOT_FOUND = 13, GPU_IS_LOST = 15, RESET_REQUIRED = 16, IN_USE = 19, OUT_OF_MEMORY = 20,
+    INSUFFICIENT_RESOURCES = 23, VERSION_MISMATCH = 25,
 };
 enum { TURING = 6, AMPERE = 7, ADA = 8, HOPPER = 9 };
 enum { BRAND_GEFORCE = 5, BRAND_NVIDIA_RTX = 13, BRAND_NVIDIA = 14 };
@@ -33,8 +34,8 @@ typedef struct {
     int64_t memory_mib, used_mib, reserved_mib, utilisation, memory_utilisation, power_mw, power_limit_mw, energy_mj;
     int64_t temperature_c, memory_temperature_c, slowdown_c, fan, sm_clock_mhz, memory_clock_mhz, throttle;
     int64_t ecc_corrected, ecc_uncorrected, remapped_corrected, remapped_uncorrected, remap_pending, remap_failed;
-    int64_t pcie_tx_bytes, pcie_rx_bytes, architecture, mig, lost, has_gpm, hides_instances;
-    char name[NAME_BYTES], uuid[NAME_BYTES];
+    int64_t pcie_tx_bytes, pcie_rx_bytes, architecture, mig, pending, lost, has_gpm, hides_instances;
+    char name[NAME_BYTES], uuid[NAME_BYTES], refuses_cut[WORD_BYTES];
     Word fails[MOST_FAILS];
     Metric *metrics;
     Process *processes;
@@ -54,6 +55,8 @@ typedef struct {
 
 Machine *read_script(const char *path); /* NULL: there is none */
 void free_machine(Machine *machine);
+void take_cut(Machine *machine, Machine *cut); /* the GPUs are cut as `cut` says, which is freed */
+void cut_path(char *path, size_t bytes); /* where what was cut is kept */
 
 /* What a caller holds. It names a device for good: after a re-cut it finds the same one, or nothing. */
 typedef enum { GPU_DEVICE, MIG_DEVICE, GPU_INSTANCE, COMPUTE_INSTANCE } HandleKind;
@@ -100,6 +103,12 @@ unsigned long long now_us(void);
 void rest_ms(unsigned milliseconds);
 int brand(const Gpu *gpu);
 int can_be_cut(const Gpu *gpu);
+
+/* By NVML_GPU_INSTANCE_PROFILE_…: the id under which the driver lists it, its slices, its eighths of the memory, where it may begin. */
+typedef struct { unsigned start, size; } Place;
+typedef struct { unsigned kind, id, slices, eighths, most; const char *more; const int *starts; } Profile;
+const Profile *profile_by(unsigned number, int is_id);
+void name_profile(const Gpu *gpu, const Profile *profile, char *name, size_t bytes);
 Instance *gpu_instance(Gpu *gpu, unsigned gi); /* the first device in it: it speaks for the memory and the GPM of all of them */
 
 #endif

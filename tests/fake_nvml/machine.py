@@ -71,6 +71,7 @@ class FakeGpu:
     reserved_mib: int = 0  # kept by the driver: the old memory call counts it as used, the new one apart
     slowdown_c: int | None = 92
     hides_instances: bool = False  # its own lists do not say in which instance a process is
+    refuses_cut: str = ""  # `3g.20gb@4`: making that one there fails for want of resources
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,8 @@ def _machine_lines(machine: FakeMachine) -> Iterator[str]:
 def _gpu_lines(gpu: FakeGpu) -> Iterator[str]:
     yield f"name {_text('name', gpu.name, LONGEST_NAME)}"
     yield f"uuid {_text('uuid', gpu.uuid, LONGEST_NAME)}"
+    if gpu.refuses_cut:
+        yield f"refuses_cut {_text('refuses_cut', gpu.refuses_cut, LONGEST_WORD)}"
     yield from (f"{part.name} {_number(getattr(gpu, part.name))}" for part in fields(gpu) if _is_whole_number(part.name))
     yield from (f"{name}_m{unit} {round(value * 1000)}" for name, unit, value in _thousandths(gpu))
     yield from (f"{name} {count}" for name, count in zip(("remapped_corrected", "remapped_uncorrected", "remap_pending", "remap_failed"), gpu.remapped, strict=True))
@@ -145,7 +148,7 @@ def _shared_lines(device: FakeGpu | FakeInstance) -> Iterator[str]:
         yield f"process {numbers} {KINDS[process.kind]}"
 
 
-WRITTEN_OTHERWISE = {"name", "uuid", "power_w", "power_limit_w", "energy_j", "remapped", "gpm", "instances", "processes", "fails"}
+WRITTEN_OTHERWISE = {"refuses_cut", "name", "uuid", "power_w", "power_limit_w", "energy_j", "remapped", "gpm", "instances", "processes", "fails"}
 
 
 def _is_whole_number(name: str) -> bool:

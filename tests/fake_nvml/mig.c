@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef unsigned long long Big;
-typedef struct { unsigned start, size; } Placement;
+typedef Place Placement;
 typedef struct { Handle *device; unsigned id, profile; Placement placement; } GpuInstanceInfo;
 typedef struct { Handle *device, *gpu_instance; unsigned id, profile; Placement placement; } ComputeInstanceInfo;
 typedef struct { unsigned id, peer_to_peer, slices, instances, multiprocessors, copy, decoders, encoders, jpeg, ofa; Big memory_mib; } ProfileInfo;
@@ -17,11 +17,10 @@ typedef struct {
 } ProfileInfoV2;
 typedef struct { unsigned multiprocessors, copy, decoders, encoders, jpeg, ofa, gpu_slices, compute_slices; Big memory_mib; } Attributes;
 
-/* By NVML_GPU_INSTANCE_PROFILE_…: the id under which the driver lists it, its slices, and its eighths of the memory. */
-typedef struct { unsigned kind, id, slices, eighths, most; const char *more; } Profile;
+static const int ANYWHERE[] = { 0, 1, 2, 3, 4, 5, 6, -1 }, PAIRS[] = { 0, 2, 4, 6, -1 }, LOW_PAIRS[] = { 0, 2, 4, -1 }, HALVES[] = { 0, 4, -1 }, FIRST[] = { 0, -1 };
 static const Profile PROFILES[] = {
-    { 0, 19, 1, 1, 7, "" }, { 1, 14, 2, 2, 3, "" }, { 2, 9, 3, 4, 2, "" }, { 3, 5, 4, 4, 1, "" },
-    { 4, 0, 7, 8, 1, "" }, { 7, 20, 1, 1, 1, "+me" }, { 9, 15, 1, 2, 4, "" },
+    { 0, 19, 1, 1, 7, "", ANYWHERE }, { 1, 14, 2, 2, 3, "", LOW_PAIRS }, { 2, 9, 3, 4, 2, "", HALVES }, { 3, 5, 4, 4, 1, "", FIRST },
+    { 4, 0, 7, 8, 1, "", FIRST }, { 7, 20, 1, 1, 1, "+me", ANYWHERE }, { 9, 15, 1, 2, 4, "", PAIRS },
 };
 enum { PROFILE_COUNT = sizeof PROFILES / sizeof *PROFILES, PROFILE_KINDS = 0x12, MULTIPROCESSORS_A_SLICE = 14 };
 
@@ -48,7 +47,7 @@ static const Profile *profile_of(const Instance *instance)
     return &PROFILES[0];
 }
 
-static void name_profile(const Gpu *gpu, const Profile *profile, char *name, size_t bytes)
+static void told_name(const Gpu *gpu, const Profile *profile, char *name, size_t bytes)
 {
     for (size_t i = 0; i < gpu->instance_count; i++)
         if (profile_of(&gpu->instances[i]) == profile && strchr(gpu->instances[i].profile, 'c') == NULL) {
@@ -56,6 +55,14 @@ static void name_profile(const Gpu *gpu, const Profile *profile, char *name, siz
             return;
         }
     snprintf(name, bytes, "MIG %ug.%ugb%s", profile->slices, memory_gb(gpu, profile->eighths), profile->more);
+}
+
+/* As an instance is called: 1g.5gb */
+void name_profile(const Gpu *gpu, const Profile *profile, char *name, size_t bytes)
+{
+    char told[NAME_BYTES];
+    told_name(gpu, profile, told, sizeof told);
+    snprintf(name, bytes, "%s", told + strlen("MIG "));
 }
 
 Instance *gpu_instance(Gpu *gpu, unsigned gi)
@@ -71,7 +78,8 @@ EXPORT int nvmlDeviceGetMigMode(Handle *handle, unsigned *current, unsigned *pen
     CALL_ON(handle, WHOLE);
     NEED(current);
     NEED(pending);
-    *current = *pending = gpu->mig != 0;
+    *current = gpu->mig != 0;
+    *pending = gpu->mig != 0 || gpu->pending > 0;
     return can_be_cut(gpu) ? SUCCESS : NOT_SUPPORTED;
 }
 
@@ -96,7 +104,7 @@ EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(Handle *handle, unsigned slot, Ha
     CALL_ON(handle, WHOLE);
     NEED(found);
     for (size_t i = 0; gpu->mig && i < gpu->instance_count; i++)
-        if ((unsigned)gpu->instances[i].slot == slot) {
+        if (gpu->instances[i].ci >= 0 && (unsigned)gpu->instances[i].slot == slot) {
             *found = handle_of(MIG_DEVICE, gpu->instances[i].uuid, NO_INSTANCE, NO_INSTANCE);
             return SUCCESS;
         }
@@ -204,11 +212,11 @@ static int tell_profile(const Gpu *gpu, const Profile *profile, ProfileInfoV2 *f
         .version = found->version, .id = profile->id, .slices = profile->slices, .instances = profile->most,
         .multiprocessors = profile->slices * MULTIPROCESSORS_A_SLICE, .copy = 1, .memory_mib = (Big)gpu->memory_mib * profile->eighths / 8,
     };
-    name_profile(gpu, profile, found->name, sizeof found->name);
+    told_name(gpu, profile, found->name, sizeof found->name);
     return SUCCESS;
 }
 
-static const Profile *profile_by(unsigned number, int is_id)
+const Profile *profile_by(unsigned number, int is_id)
 {
     for (const Profile *profile = PROFILES; profile < PROFILES + PROFILE_COUNT; profile++)
         if (number == (is_id ? profile->id : profile->kind))

@@ -17,14 +17,14 @@ static const Number GPU_NUMBERS[] = {
     GPU_NUMBER(slowdown_c), GPU_NUMBER(fan), GPU_NUMBER(sm_clock_mhz), GPU_NUMBER(memory_clock_mhz), GPU_NUMBER(throttle),
     GPU_NUMBER(ecc_corrected), GPU_NUMBER(ecc_uncorrected), GPU_NUMBER(remapped_corrected), GPU_NUMBER(remapped_uncorrected),
     GPU_NUMBER(remap_pending), GPU_NUMBER(remap_failed), GPU_NUMBER(pcie_tx_bytes), GPU_NUMBER(pcie_rx_bytes), GPU_NUMBER(architecture),
-    GPU_NUMBER(mig), GPU_NUMBER(lost), GPU_NUMBER(has_gpm), GPU_NUMBER(hides_instances), { NULL, 0 },
+    GPU_NUMBER(mig), GPU_NUMBER(pending), GPU_NUMBER(lost), GPU_NUMBER(has_gpm), GPU_NUMBER(hides_instances), { NULL, 0 },
 };
 static const Number INSTANCE_NUMBERS[] = {
     INSTANCE_NUMBER(gi), INSTANCE_NUMBER(ci), INSTANCE_NUMBER(slot), INSTANCE_NUMBER(start), INSTANCE_NUMBER(size),
     INSTANCE_NUMBER(memory_mib), INSTANCE_NUMBER(used_mib), INSTANCE_NUMBER(has_gpm), { NULL, 0 },
 };
 static const Text MACHINE_TEXTS[] = { { "driver", offsetof(Machine, driver), WORD_BYTES }, { NULL, 0, 0 } };
-static const Text GPU_TEXTS[] = { { "name", offsetof(Gpu, name), NAME_BYTES }, { "uuid", offsetof(Gpu, uuid), NAME_BYTES }, { NULL, 0, 0 } };
+static const Text GPU_TEXTS[] = { { "name", offsetof(Gpu, name), NAME_BYTES }, { "uuid", offsetof(Gpu, uuid), NAME_BYTES }, { "refuses_cut", offsetof(Gpu, refuses_cut), WORD_BYTES }, { NULL, 0, 0 } };
 static const Text INSTANCE_TEXTS[] = { { "uuid", offsetof(Instance, uuid), NAME_BYTES }, { "profile", offsetof(Instance, profile), WORD_BYTES }, { NULL, 0, 0 } };
 
 static void *one_more(void *list, size_t *count, size_t bytes)
@@ -121,6 +121,38 @@ Machine *read_script(const char *path)
     }
     fclose(file);
     return machine;
+}
+
+static void take_instance(Instance *into, const Gpu *gpu) /* what is on it, if it was there before */
+{
+    for (const Instance *old = gpu->instances; old < gpu->instances + gpu->instance_count; old++)
+        if (into->uuid[0] && !strcmp(old->uuid, into->uuid)) {
+            into->used_mib = old->used_mib;
+            into->has_gpm = old->has_gpm;
+            for (size_t i = 0; i < old->metric_count; i++)
+                *ADD(into->metrics, into->metric_count) = old->metrics[i];
+            for (size_t i = 0; i < old->process_count; i++)
+                *ADD(into->processes, into->process_count) = old->processes[i];
+        }
+}
+
+void take_cut(Machine *machine, Machine *cut)
+{
+    for (Gpu *gpu = machine->gpus; cut && gpu < machine->gpus + machine->gpu_count; gpu++)
+        for (Gpu *told = cut->gpus; told < cut->gpus + cut->gpu_count; told++)
+            if (!strcmp(told->uuid, gpu->uuid)) {
+                Instance *old = gpu->instances;
+                size_t old_count = gpu->instance_count;
+                for (size_t i = 0; i < told->instance_count; i++)
+                    take_instance(&told->instances[i], gpu);
+                gpu->mig = told->mig;
+                gpu->pending = told->pending;
+                gpu->instances = told->instances;
+                gpu->instance_count = told->instance_count;
+                told->instances = old;
+                told->instance_count = old_count;
+            }
+    free_machine(cut);
 }
 
 void free_machine(Machine *machine)

@@ -86,7 +86,7 @@ static int find_by_uuid(const char *function, const Machine *machine, const char
         if (!strcmp(gpu->uuid, uuid))
             return give_gpu(function, gpu, found);
         for (size_t i = 0; gpu->mig && i < gpu->instance_count; i++)
-            if (!strcmp(gpu->instances[i].uuid, uuid)) {
+            if (gpu->instances[i].ci >= 0 && !strcmp(gpu->instances[i].uuid, uuid)) {
                 int code = gpu_refusal(function, gpu);
                 if (code == SUCCESS)
                     *found = handle_of(MIG_DEVICE, uuid, NO_INSTANCE, NO_INSTANCE);

@@ -1,4 +1,5 @@
 """GPUs cut by MIG on the fake NVML, through the real nvidia-ml-py: sparse slots, instances, GPM, and a re-cut under a reader."""
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -158,3 +159,44 @@ def test_a_re_cut_leaves_old_handles_of_nothing_and_keeps_those_that_stayed(open
     fake.write(FakeMachine((FakeGpu(),)))
     assert reader.code("nvmlDeviceGetUUID(old)") == INVALID_ARGUMENT
     assert reader.tell("nvmlDeviceGetMigMode(gpu)") == [0, 0]
+
+
+MAKE = """
+def make(profile, start, size):
+    place = c_nvmlGpuInstancePlacement_t(start, size)
+    return nvmlDeviceCreateGpuInstanceWithPlacement(gpu, profile, byref(place))
+"""
+IN_USE, INSUFFICIENT_RESOURCES = 19, 23
+
+
+def test_a_cut_by_one_process_is_seen_by_all(opened, fake: FakeNvml):
+    one = opened(FakeMachine((FakeGpu(mig=True),)))
+    other = Reader({**os.environ, **fake.env})
+    try:
+        other.do("nvmlInit()\ngpu = nvmlDeviceGetHandleByIndex(0)")
+        one.do(MAKE + "part = make(9, 4, 4)")
+        assert other.code("nvmlDeviceGetMigDeviceHandleByIndex(gpu, 0)") == NOT_FOUND  # nobody can compute on it yet
+        one.do("nvmlGpuInstanceCreateComputeInstance(part, 2)")
+        assert other.tell("nvmlDeviceGetName(nvmlDeviceGetMigDeviceHandleByIndex(gpu, 0))") == "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
+        assert one.code("nvmlGpuInstanceDestroy(part)") == IN_USE  # its compute instance goes first
+        one.do("nvmlComputeInstanceDestroy(nvmlGpuInstanceGetComputeInstanceById(part, 0))\nnvmlGpuInstanceDestroy(part)")
+        assert other.code("nvmlDeviceGetGpuInstanceById(gpu, 1)") == NOT_FOUND
+    finally:
+        other.close()
+
+
+def test_places_are_kept_apart_and_begin_where_they_may(opened):
+    reader = opened(FakeMachine((FakeGpu(mig=True),)))
+    reader.do(MAKE + "make(9, 0, 4)")
+    assert reader.code("make(19, 3, 1)") == INSUFFICIENT_RESOURCES
+    assert reader.code("make(9, 2, 4)") == INVALID_ARGUMENT
+    assert reader.code("make(19, 4, 1)") == 0
+
+
+def test_only_an_empty_hopper_switches_mig_mode_at_once(opened):
+    reader = opened(FakeMachine((FakeGpu("NVIDIA H200", architecture=HOPPER), FakeGpu())))
+    assert reader.tell("nvmlDeviceSetMigMode(gpu, 1), nvmlDeviceGetMigMode(gpu)") == [0, [1, 1]]
+    reader.do(MAKE + "make(19, 0, 1)")
+    assert reader.code("nvmlDeviceSetMigMode(gpu, 0)") == IN_USE
+    reader.do("ampere = nvmlDeviceGetHandleByIndex(1)")
+    assert reader.tell("nvmlDeviceSetMigMode(ampere, 1), nvmlDeviceGetMigMode(ampere)") == [16, [0, 1]]

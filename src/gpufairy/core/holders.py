@@ -1,6 +1,7 @@
 """Holders: whose share each GPU carries, for those who look. Who holds GPUs is everybody's business here; what they run is not."""
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from gpufairy.core.session import GpuSeat, Session
 
@@ -10,6 +11,7 @@ class Holder:
     session: str
     owner: str
     gpu: GpuSeat
+    since: datetime | None = None  # it was given the seat then
 
 
 def holders_by_gpu(holding: Iterable[Session]) -> dict[str, list[Holder]]:
@@ -17,5 +19,5 @@ def holders_by_gpu(holding: Iterable[Session]) -> dict[str, list[Holder]]:
     holders: dict[str, list[Holder]] = {}
     for session in sorted(holding, key=lambda session: session.number):
         for gpu in session.seat.gpus if session.seat is not None else ():
-            holders.setdefault(gpu.uuid, []).append(Holder(session.name, session.owner, gpu))
+            holders.setdefault(gpu.uuid, []).append(Holder(session.name, session.owner, gpu, session.placed_at))
     return holders

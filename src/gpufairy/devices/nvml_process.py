@@ -28,6 +28,13 @@ class AskingProcess:
     def code(self) -> int | None:
         return self._process.returncode
 
+    def tell(self, line: bytes) -> None:
+        """A short one: it is in the pipe at once. One that is gone hears nothing, and its end tells."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
     async def line(self, limit_s: float) -> bytes:
         """Without an end: it was the last. Raises TimeoutError, and ValueError for one that is too long."""
         try:

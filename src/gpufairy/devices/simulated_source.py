@@ -32,6 +32,10 @@ class SimulatedSource:
         self._sample: GpuSample | None = None
         self._loop: asyncio.Task[None] | None = None
 
+    def show(self, gpus: Sequence[Gpu]) -> None:
+        """They may have been cut anew."""
+        self._devices = tuple(device for gpu in gpus for device in devices_of(gpu))
+
     @property
     def trouble(self) -> str:
         return ""

@@ -1,16 +1,21 @@
-"""Events: the history of sessions, read in order. Written by sessions.py, with the change they tell of."""
+"""Events: the history of sessions and GPUs, read in order. Those of sessions are written by sessions.py, with the change they tell of."""
 from sqlalchemy import func as sql
 from sqlalchemy import select
 
 from gpufairy.core.steps import Event
 from gpufairy.store.reader import Reader
 from gpufairy.store.rows import event_from_row
+from gpufairy.store.session_writes import write_events
 from gpufairy.store.tables import events
+from gpufairy.store.writer import Writer
 
 
 class Events:
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer, self._reader = writer, reader
+
+    async def add(self, event: Event) -> None:
+        await self._writer.write(lambda connection: write_events(connection, [event]))
 
     async def page(
         self, *, after: int = 0, limit: int, session_id: str | None = None, owner: str | None = None, newest: bool = False

@@ -1,5 +1,5 @@
-"""Single values that are chosen once for a database, such as its name and its keys."""
-from sqlalchemy import Connection, insert, select
+"""Single values of a database: those that are chosen once, such as its name and its keys, and small settings."""
+from sqlalchemy import Connection, delete, insert, select
 
 from gpufairy.store.reader import Reader
 from gpufairy.store.tables import meta
@@ -14,6 +14,9 @@ class Meta:
     async def get(self, name: str) -> str | None:
         return await self._reader.read(lambda connection: find(connection, name))
 
+    async def put(self, name: str, value: str) -> None:
+        await self._writer.write(lambda connection: put(connection, name, value))
+
     async def put_once(self, name: str, value: str) -> str:
         """What is there now: the first writer wins."""
         return await self._writer.write(lambda connection: put_once(connection, name, value))
@@ -22,6 +25,11 @@ class Meta:
 def find(connection: Connection, name: str) -> str | None:
     found: str | None = connection.execute(select(meta.c.value).where(meta.c.name == name)).scalar()
     return found
+
+
+def put(connection: Connection, name: str, value: str) -> None:
+    connection.execute(delete(meta).where(meta.c.name == name))
+    connection.execute(insert(meta), [{"name": name, "value": value}])
 
 
 def put_once(connection: Connection, name: str, value: str) -> str:

@@ -26,6 +26,16 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """A MIG instance that is cut and free."""
+
+    left: float
+    width: float
+    label: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     index: int
     simulated: bool
@@ -35,6 +45,7 @@ class Bar:
     memory: str
     free: str
     said: str
+    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +83,10 @@ def bar(room: GpuRoom, holders: Sequence[Holder], reading: GpuReading | None, us
     free = "full" if room.free_parts <= 0 else f"{gpus_words(room.free_parts).split()[0]} free"
     named = f"GPU {gpu.index}, {gpu.kind}{', simulated' if gpu.simulated else ''}"
     segments = tuple(segment(gpu, holders, place, used_bytes, user) for place in range(len(holders)))
-    said = ". ".join([named, *(segment.said for segment in segments), free])
+    free_pieces = pieces(room)
+    said = ". ".join([named, *(segment.said for segment in segments), *(piece.said for piece in free_pieces), free])
     memory = show_size(gpu.memory_bytes) if used_bytes is None else f"{show_size(used_bytes)} / {show_size(gpu.memory_bytes)}"
-    return Bar(gpu.index, gpu.simulated, segments, joints(gpu), work, memory, free, said)
+    return Bar(gpu.index, gpu.simulated, segments, joints(gpu), work, memory, free, said, free_pieces)
 
 
 def segment(gpu: Gpu, holders: Sequence[Holder], place: int, used_bytes: int | None, user: str) -> Segment:
@@ -98,6 +110,15 @@ def extent(gpu: Gpu, holders: Sequence[Holder], place: int) -> tuple[float, floa
         slices = gpu.mig.memory_slices
         return 100 * here.start / slices, 100 * here.size / slices
     return 100 * sum(holder.gpu.parts for holder in holders[:place]) / PARTS, 100 * here.parts / PARTS
+
+
+def pieces(room: GpuRoom) -> tuple[Piece, ...]:
+    gpu = room.gpu
+    if gpu.mig is None or gpu.instances is None:
+        return ()
+    part = 100 / gpu.mig.memory_slices
+    free = [one for one in gpu.instances if (one.start, one.size) not in room.cut]
+    return tuple(Piece(one.start * part, one.size * part, one.profile, f"a {one.profile} at slice {one.start} is free") for one in free)
 
 
 def joints(gpu: Gpu) -> tuple[float, ...]:

@@ -12,6 +12,7 @@ from gpufairy.core.explain import why_now
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import GpuSeat, Request, Seat, Session
 from gpufairy.core.share import PARTS
+from gpufairy.core.sharing import SHARED_FAULTS, by_mps
 from gpufairy.core.steps import Event
 from gpufairy.core.workload import WorkloadId
 from gpufairy.web.chart import Chart
@@ -70,6 +71,7 @@ class SessionPage:
     refusals: tuple[str, ...]  # of one that waits: what each node says
     asked: tuple[tuple[str, str], ...]
     given: tuple[Given, ...]
+    note: str  # what those should know who share a GPU
     isolation: str
     history: tuple[Told, ...]
     log: LogTail
@@ -94,6 +96,7 @@ async def session_page(house: House, session: Session) -> SessionPage:
         refusals=() if wait is None else tuple(refusal.why for refusal in wait.refusals),
         asked=asked(session.request, root=house.gallery.root_inside(session)),
         given=() if session.seat is None else given(session.seat),
+        note=SHARED_FAULTS if session.seat is not None and any(map(by_mps, session.seat.gpus)) else "",
         isolation=house.engine.isolation,
         history=tuple(told(event, now) for event in reversed(events)),
         log=log,
@@ -135,6 +138,7 @@ def asked(request: Request, *, root: bool) -> tuple[tuple[str, str], ...]:
         ("command", shlex.join(request.command)),
         ("GPUs", share_words(request.share)),
         ("GPU kind", request.gpu_kind or ""),
+        ("GPU memory", "" if request.gpu_memory_bytes is None else show_size(request.gpu_memory_bytes)),
         ("CPUs", "" if request.cpus_milli is None else show_cpus(request.cpus_milli)),
         ("memory", "" if request.memory_bytes is None else show_size(request.memory_bytes)),
         ("time", "" if request.time_limit is None else f"at most {time_words(request.time_limit)}"),
