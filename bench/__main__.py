@@ -9,7 +9,8 @@ import bench
 from bench.figures import Report
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # container engines are started as the tests start theirs
-PARTS = ("__main__", "agent_crowd", "figures", "lab", "process_tree", "server", "slurm", "ssh_clients")  # what the benchmarks are made with
+# what the benchmarks are made with
+PARTS = ("__main__", "agent_crowd", "figures", "gpu_share_worker", "lab", "process_tree", "server", "slurm", "ssh_clients")
 
 
 def main(arguments: list[str]) -> int:

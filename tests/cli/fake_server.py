@@ -74,6 +74,7 @@ class FakeServer:
         self.asked: list[Asked] = []
         # (method, path below /api/v1) -> JSON, or (status, JSON)
         self.answers: dict[tuple[str, str], Any] = {("GET", "/me"): {"name": "student1", "role": "user", "machine": this_machine()}}
+        self.told: dict[tuple[str, str], Any] = {}  # likewise -> records, each a line of an answer that comes bit by bit
         self.jobs: dict[str, Job] = {}
         self.submits = deque()  # names of jobs, in the order in which submits get them
         self.events: list[Any] = []  # what each follower of events is sent, before the line breaks; or a status and why it is refused
@@ -124,6 +125,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.send(*told)
                 return
             self.stream([b": hello\n\n", *(b"data: %s\n\n" % json.dumps(event).encode() for event in told), None])
+        elif (lines := self.fake.told.get((asked.method, asked.path))) is not None:
+            self.stream([json.dumps(line).encode() + b"\n" for line in lines])
         elif (canned := self.fake.answers.get((asked.method, asked.path))) is not None:
             self.send(*(canned if isinstance(canned, tuple) else (200, canned)))
         elif (asked.method, asked.path) == ("POST", "/stops"):

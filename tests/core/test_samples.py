@@ -13,7 +13,7 @@ from gpufairy.core.host_reading import HostReading, MountReading, Pressure
 from gpufairy.core.mean_sample import mean_sample
 from gpufairy.core.node import Gpu, Node, NodeState
 from gpufairy.core.node_sample import NodeSample, ProcessReading, SessionReading
-from gpufairy.core.owner import KnownBy, Owner, RunningProcess
+from gpufairy.core.owner import KnownBy, Owner, RunningProcess, serves_mps
 from gpufairy.core.reading import GpuDevice, GpuProcess, GpuReading, LostGpu, Xid
 from gpufairy.core.sample_plain import to_plain
 from gpufairy.wire.report import read_report
@@ -285,3 +285,11 @@ def test_nobody_speaks_for_the_gpu_of_another_host():
     claimed = own_gpus(a_sample(), {GPU.uuid})
     assert (claimed.devices, claimed.readings, claimed.processes) == ((), (), ())
     assert "another host" in claimed.trouble[-1]
+
+
+def test_a_gpu_with_nothing_on_it_but_the_server_of_mps_is_free():
+    server = ProcessReading(GpuProcess(7, GPU.uuid, 66 * 2**20), RunningProcess(7, 1, 0, "nvidia-cuda-mps"), Owner("root", KnownBy.MPS))
+    assert free_now(GPU, replace(nobody_on_it(), processes=(server,))).free is True
+    assert not server.owner.outside
+    assert serves_mps(server.process)
+    assert not serves_mps(replace(server.process, uid=1000))

@@ -9,7 +9,23 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from gpufairy import __version__
-from gpufairy.api import agents, apps, changes, cluster, gateway, health, images, people, readings, sessions, stops, terminal
+from gpufairy.api import (
+    agents,
+    apps,
+    changes,
+    cluster,
+    gateway,
+    health,
+    images,
+    mig,
+    people,
+    readings,
+    selftests,
+    sessions,
+    shares,
+    stops,
+    terminal,
+)
 from gpufairy.api.context import Context
 from gpufairy.api.door import BodyLimit, guard
 from gpufairy.api.policy import API
@@ -24,7 +40,7 @@ def make_app(context: Context) -> FastAPI:
         dependencies=[Depends(guard(context.house.registry, context.url))],
     )  # fmt: skip
     app.include_router(health.routes(context))
-    for part in (sessions, changes, apps, terminal, stops, images, cluster, readings, agents, people, gateway):
+    for part in (sessions, changes, apps, terminal, stops, images, cluster, shares, mig, selftests, readings, agents, people, gateway):
         app.include_router(part.routes(context))
     add_docs(app)
     app.add_exception_handler(FairyError, on_fairy_error)

@@ -7,6 +7,8 @@ from gpufairy.control.apps import Apps
 from gpufairy.control.house import House
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.loop import Loop
+from gpufairy.control.mig import Cutter
+from gpufairy.control.selftest import IsolationSelftest
 from gpufairy.core.believe import Heard
 from gpufairy.wire.submit import SubmitBody
 
@@ -45,3 +47,5 @@ class Context:
     keep_heard: Callable[[Sequence[Heard]], Awaitable[None]] = keep_nothing  # of one host, oldest first
     watching: Watching = Watching()
     node_metrics: Callable[[], bytes] = bytes  # what this host's own exporter would say
+    cutter: Cutter | None = None  # None: nobody cuts GPUs here
+    selftest: IsolationSelftest | None = None  # None: in tests of other things

@@ -8,11 +8,12 @@ from gpufairy.core.explain import Wait, why_now
 from gpufairy.core.holders import Holder
 from gpufairy.core.image import ImageRules, MadeImage, image_name
 from gpufairy.core.lifecycle import Phase, state_word
-from gpufairy.core.node import Gpu, Node
+from gpufairy.core.node import Gpu, Node, Sharing
 from gpufairy.core.people import Key, Token, User
 from gpufairy.core.room import GpuRoom, Room
 from gpufairy.core.session import GpuSeat, Request, Seat, Session
 from gpufairy.core.share import PARTS
+from gpufairy.core.sharing import MEMORY, SHARED_FAULTS, SM, by_mps
 from gpufairy.core.steps import Event
 
 
@@ -47,6 +48,7 @@ def request_shape(request: Request) -> dict[str, Any]:
     return {
         "gpus": str(request.share),
         "gpu_kind": request.gpu_kind,
+        "gpu_memory_bytes": request.gpu_memory_bytes,
         "cpus": None if request.cpus_milli is None else number(request.cpus_milli / 1000),
         "memory_bytes": request.memory_bytes,
         "image": request.image,
@@ -82,8 +84,10 @@ def gpu_seat_shape(gpu: GpuSeat) -> dict[str, Any]:
         "profile": gpu.profile or None,
         "instance_uuid": gpu.instance_uuid or None,
         "simulated": gpu.simulated,
+        "sharing": gpu.sharing,
         "enforced": list(gpu.enforced),
         "accounted": list(gpu.accounted),
+        "note": SHARED_FAULTS if by_mps(gpu) else None,
     }
 
 
@@ -121,7 +125,7 @@ def node_shape(node: Node, room: Room, gpus: list[dict[str, Any]]) -> dict[str, 
 def gpu_shape(room: GpuRoom, holders: list[Holder], names_shown: Callable[[str], bool]) -> dict[str, Any]:
     """`names_shown`: of which owners the caller may know the sessions' names."""
     gpu: Gpu = room.gpu
-    enforced = gpu.shares_enforced
+    enforced = gpu.held_to
     return {
         "index": gpu.index,
         "uuid": gpu.uuid,
@@ -132,10 +136,11 @@ def gpu_shape(room: GpuRoom, holders: list[Holder], names_shown: Callable[[str],
         "mig": gpu.mig is not None,
         "instances": None if gpu.instances is None else [{"profile": i.profile, "start": i.start, "size": i.size} for i in gpu.instances],
         "free_share": number(room.free_parts / PARTS),
-        "free_memory_bytes": gpu.memory_bytes * room.free_parts // PARTS,
+        "free_memory_bytes": gpu.memory_bytes * room.free_parts // PARTS if gpu.mig is not None else room.free_memory_bytes,
         "holders": [holder_shape(holder, names_shown(holder.owner)) for holder in holders],
         "enforced": list(enforced),
-        "accounted": [] if enforced else ["memory", "sm"],
+        "accounted": [what for what in (MEMORY, SM) if what not in enforced],
+        "sharing": Sharing.MIG if gpu.mig is not None else gpu.sharing,
     }
 
 
@@ -148,8 +153,9 @@ def holder_shape(holder: Holder, name_shown: bool) -> dict[str, Any]:
 def event_shape(event: Event) -> dict[str, Any]:
     return {
         "number": event.number, "at": moment(event.at), "what": event.what,
-        "session": event.name, "id": event.session_id, "owner": event.owner,
-        "state": state_word(event.phase), "why": event.why,
+        "session": event.name if event.owner else None, "id": event.session_id if event.owner else None, "owner": event.owner or None,
+        "state": state_word(event.phase) if event.owner else None, "why": event.why,
+        "gpu": None if event.owner else {"uuid": event.session_id, "name": event.name},
         "attempt": event.attempt, "actor": event.actor or None,
     }  # fmt: skip
 

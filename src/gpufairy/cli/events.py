@@ -52,10 +52,11 @@ def _from_now_on(fairy: Fairy) -> Iterator[Record]:
 
 def _line(event: Record) -> str:
     """`14:20  student1/brave-otter  RUNNING  ready on gpu01 (by admin)`."""
-    whose = f"{safe(event.get('owner'))}/{safe(event.get('session'))}"
+    gpu = event.get("gpu")
+    whose = safe(gpu["name"]) if gpu else f"{safe(event.get('owner'))}/{safe(event.get('session'))}"
     by = f"(by {safe(event['actor'])})" if event.get("actor") else ""
     said = " ".join(part for part in (safe(event.get("what")), safe(event.get("why")), by) if part)
-    return f"{clock_of(event.get('at'))}  {whose}  {safe(event.get('state'))}  {said}"
+    return "  ".join(part for part in (clock_of(event.get("at")), whose, safe(event.get("state")), said) if part)
 
 
 events = one_command(_events, "fairy events -f")

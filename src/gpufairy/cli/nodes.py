@@ -26,9 +26,9 @@ Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")]
 
 
 @app.callback(invoke_without_command=True)
-def nothing_said(ctx: typer.Context) -> None:
+def nothing_said(ctx: typer.Context, as_json: AsJson = False) -> None:
     if ctx.invoked_subcommand is None:
-        list_nodes(ctx)
+        list_nodes(ctx, as_json)
 
 
 @app.command("list", epilog=example_text("fairy node list"))

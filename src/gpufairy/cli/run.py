@@ -31,6 +31,7 @@ def _run(
     command: Annotated[list[str], typer.Argument(metavar="CMD", help="What to run, with its own options.")],
     gpus: o.Gpus = None,
     gpu_kind: o.GpuKind = None,
+    gpu_memory: o.GpuMemory = None,
     cpus: o.Cpus = None,
     memory: o.Memory = None,
     image: o.Image = None,
@@ -57,8 +58,8 @@ def _run(
     if as_json and not detach:
         raise BadInput("--json goes with --detach: else the job's own output is what is printed", "Add --detach, or leave out --json.")
     body = wish(
-        "batch", command, env, priority, gpus=gpus, gpu_kind=gpu_kind, cpus=cpus, memory=memory, image=image, name=name, time=time,
-        mounts=mount, preset=preset, team=team, pool=pool, after=after, retry=retry, ports=port, workdir=workdir,
+        "batch", command, env, priority, gpus=gpus, gpu_kind=gpu_kind, gpu_memory=gpu_memory, cpus=cpus, memory=memory, image=image,
+        name=name, time=time, mounts=mount, preset=preset, team=team, pool=pool, after=after, retry=retry, ports=port, workdir=workdir,
     )  # fmt: skip
     with connect(ctx) as fairy:
         sessions = submit(fairy, body, count)

@@ -105,7 +105,7 @@ def _kind_of(tree: Tree) -> str:
 
 
 FIELDS: dict[str, Callable[[Tree, str], Any]] = {
-    **dict.fromkeys(("kind", "name", "gpus", "gpu_kind", "cpus", "memory", "image"), _text),
+    **dict.fromkeys(("kind", "name", "gpus", "gpu_kind", "gpu_memory", "cpus", "memory", "image"), _text),
     "command": _command,
     "time": _text,
     "env": _env,

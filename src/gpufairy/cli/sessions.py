@@ -8,7 +8,7 @@ from rich.text import Text
 from gpufairy.cli.exits import NO_SUCH_THING, say
 from gpufairy.cli.options import AsJson, Name, connect, one_command, session_names
 from gpufairy.cli.tables import gpus_text, print_pairs, print_table, state_text, with_simulated
-from gpufairy.cli.words import age_of, clock_of, forecast_words, node_of, print_json, share_words
+from gpufairy.cli.words import age_of, clock_of, forecast_words, node_of, print_json, share_notes, share_words
 from gpufairy.client.protocol import Record
 from gpufairy.client.values import safe
 from gpufairy.core.amounts import show_duration, show_size
@@ -83,6 +83,7 @@ def _pairs(session: Record, now: datetime) -> list[tuple[str, str | Text]]:
         ("node", node_of(session)),
         ("given", _given(session.get("seat"))),
         *((f"gpu {safe(gpu.get('index'))}", _gpu(gpu)) for gpu in (session.get("seat") or {}).get("gpus") or []),
+        *(("note", note) for note in share_notes(session)),
         ("submitted", clock_of(session.get("submitted_at"))),
         ("started", clock_of(session.get("started_at"))),
         ("ended", clock_of(session.get("ended_at"))),
@@ -99,6 +100,7 @@ def _gpu(gpu: Record) -> Text:
     memory = gpu.get("memory_bytes")
     parts = [safe(gpu.get("uuid")), share_words(gpu.get("share")), "" if memory is None else show_size(int(memory))]
     words = " ".join(part for part in parts if part)
+    words += f" by {safe(gpu['sharing'])}" if gpu.get("sharing") and gpu.get("share") != 1 else ""
     for name in ("enforced", "accounted"):
         if gpu.get(name):
             words += f", {name}: " + " ".join(safe(one) for one in gpu[name])

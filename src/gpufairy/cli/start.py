@@ -8,7 +8,7 @@ from gpufairy.cli.options import connect, one_command
 from gpufairy.cli.run import submit
 from gpufairy.cli.status_line import StatusLine
 from gpufairy.cli.wish import wish
-from gpufairy.cli.words import node_of, print_json, write_raw
+from gpufairy.cli.words import node_of, print_json, share_notes, write_raw
 from gpufairy.client.protocol import Record
 from gpufairy.client.values import safe
 
@@ -18,6 +18,7 @@ def _start(
     *,
     gpus: o.Gpus = None,
     gpu_kind: o.GpuKind = None,
+    gpu_memory: o.GpuMemory = None,
     cpus: o.Cpus = None,
     memory: o.Memory = None,
     image: o.Image = None,
@@ -42,8 +43,8 @@ def _start(
     Ctrl-C leaves it in the queue; --detach does not wait at all.
     """
     body = wish(
-        "interactive", [], env, priority, gpus=gpus, gpu_kind=gpu_kind, cpus=cpus, memory=memory, image=image, name=name, time=time,
-        mounts=mount, preset=preset, team=team, pool=pool, after=after, retry=retry, ports=port, workdir=workdir,
+        "interactive", [], env, priority, gpus=gpus, gpu_kind=gpu_kind, gpu_memory=gpu_memory, cpus=cpus, memory=memory, image=image,
+        name=name, time=time, mounts=mount, preset=preset, team=team, pool=pool, after=after, retry=retry, ports=port, workdir=workdir,
     )  # fmt: skip
     with connect(ctx) as fairy:
         sessions = submit(fairy, body, count)
@@ -69,6 +70,8 @@ def _show(sessions: list[Record], *, as_json: bool, counted: bool) -> None:
             say(f"fairy: {session['name']} {session.get('outcome')}: {session.get('why') or 'no reason is known'}")
         elif session["state"] == "RUNNING":
             say(f"{session['name']} is ready on {node_of(session)}")
+    for note in dict.fromkeys(note for session in sessions for note in share_notes(session)):
+        say(note)
 
 
 start = one_command(_start, "fairy start --gpus 0.5 --time 8h")

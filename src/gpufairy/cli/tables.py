@@ -3,7 +3,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
+from rich.console import Console, Group
 from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
@@ -65,6 +65,15 @@ def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
     _print(_console(), grid)
 
 
+def print_lines(lines: Iterable[Text]) -> None:
+    """As they are: cut at the edge of a terminal, whole into a pipe."""
+    console = _console()
+    shown = [line.copy() for line in lines]
+    for line in shown:
+        line.truncate(console.width)
+    _print(console, Group(*shown))
+
+
 def state_text(session: Record) -> Text:
     mark = mark_of(session)
     return Text(f"{mark.dot} {mark.word}", mark.style)
@@ -86,7 +95,7 @@ def _console() -> Console:
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
 
 
-def _print(console: Console, shown: Table | Segments) -> None:
+def _print(console: Console, shown: Table | Segments | Group) -> None:
     with console.capture() as captured:
         console.print(shown, crop=False)
     for line in captured.get().splitlines():

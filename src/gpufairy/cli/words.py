@@ -82,6 +82,12 @@ def node_of(session: Record) -> str:
     return safe((session.get("seat") or {}).get("node"))
 
 
+def share_notes(session: Record) -> list[str]:
+    """What somebody with a part of a GPU should know of those who have the rest."""
+    gpus = (session.get("seat") or {}).get("gpus") or []
+    return list(dict.fromkeys(safe(gpu["note"]) for gpu in gpus if gpu.get("note")))
+
+
 def is_simulated(session: Record) -> bool:
     return any(gpu.get("simulated") for gpu in (session.get("seat") or {}).get("gpus") or [])
 

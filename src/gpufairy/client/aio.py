@@ -136,8 +136,38 @@ class AsyncFairy:
     async def gpus(self) -> Any:
         return (await self._ask(calls.gpus()))["items"]
 
+    async def shares(self) -> Any:
+        return await self._ask(calls.shares())
+
+    async def set_share(self, of: str, fgpu: float | None = None, sharing: str | None = None) -> Any:
+        return await self._ask(calls.set_share(of, fgpu, sharing))
+
+    async def clear_share(self, of: str) -> Any:
+        return await self._ask(calls.clear_share(of))
+
     async def free(self) -> list[Record]:
         return free_of(await self.nodes())
+
+    async def mig(self) -> Any:
+        return (await self._ask(calls.mig()))["items"]
+
+    async def mig_plan(self, gpu: str, want: Sequence[str]) -> Any:
+        return await self._ask(calls.mig_plan(gpu, want))
+
+    async def mig_apply(self, gpu: str, want: Sequence[str]) -> Any:
+        return await self._ask(calls.mig_apply(gpu, want))
+
+    async def mig_auto(self, gpus: Sequence[str], on: bool) -> Any:
+        return await self._ask(calls.mig_auto(gpus, on))
+
+    async def isolation_tests(self) -> Any:
+        return (await self._ask(calls.isolation_tests()))["items"]
+
+    async def test_isolation(self, gpu: str | None = None) -> AsyncIterator[Record]:
+        lines = JsonLines()
+        async for chunk in self._stream(calls.test_isolation(gpu)):
+            for record in lines.feed(chunk):
+                yield record
 
     async def agents(self) -> Any:
         return (await self._ask(calls.agents()))["items"]

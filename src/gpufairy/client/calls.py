@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
 
 IMAGE_LIMIT_S = 1800.0  # many GiB are written, or fetched
+CUT_LIMIT_S = 300.0  # a driver takes seconds for each instance, and a minute is waited for one that hangs
 PAGE = 200  # sessions asked for at a time: one answer of some 100 KiB
 
 
@@ -95,6 +96,42 @@ def nodes() -> Call:
 
 def gpus() -> Call:
     return Call("GET", path_of("gpus"))
+
+
+def shares() -> Call:
+    return Call("GET", path_of("shares"))
+
+
+def set_share(of: str, fgpu: float | None, sharing: str | None) -> Call:
+    return Call("PUT", path_of("shares"), {"of": of, "fgpu": fgpu, "sharing": sharing}, harmless=True)
+
+
+def clear_share(of: str) -> Call:
+    return Call("DELETE", path_of("shares", of=of))
+
+
+def mig() -> Call:
+    return Call("GET", path_of("mig"))
+
+
+def mig_plan(gpu: str, want: Sequence[str]) -> Call:
+    return Call("POST", path_of("mig", "plan"), {"gpu": gpu, "want": list(want)}, harmless=True, limit_s=CUT_LIMIT_S)
+
+
+def mig_apply(gpu: str, want: Sequence[str]) -> Call:
+    return Call("POST", path_of("mig", "apply"), {"gpu": gpu, "want": list(want)}, harmless=True, limit_s=CUT_LIMIT_S)
+
+
+def mig_auto(gpus: Sequence[str], on: bool) -> Call:
+    return Call("POST", path_of("mig", "auto"), {"gpus": list(gpus), "on": on}, harmless=True)
+
+
+def isolation_tests() -> Call:
+    return Call("GET", path_of("selftests", "isolation"))
+
+
+def test_isolation(gpu: str | None) -> Call:
+    return Call("POST", path_of("selftests", "isolation"), {} if gpu is None else {"gpu": gpu})
 
 
 def agents() -> Call:

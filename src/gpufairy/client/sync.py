@@ -132,8 +132,40 @@ class Fairy:
     def gpus(self) -> Any:
         return self._transport.ask(calls.gpus())["items"]
 
+    def shares(self) -> Any:
+        return self._transport.ask(calls.shares())
+
+    def set_share(self, of: str, fgpu: float | None = None, sharing: str | None = None) -> Any:
+        return self._transport.ask(calls.set_share(of, fgpu, sharing))
+
+    def clear_share(self, of: str) -> Any:
+        return self._transport.ask(calls.clear_share(of))
+
     def free(self) -> list[Record]:
         return free_of(self.nodes())
+
+    def mig(self) -> Any:
+        return self._transport.ask(calls.mig())["items"]
+
+    def mig_plan(self, gpu: str, want: Sequence[str]) -> Any:
+        """Where the wanted profiles would go, and which idle instances would go for them."""
+        return self._transport.ask(calls.mig_plan(gpu, want))
+
+    def mig_apply(self, gpu: str, want: Sequence[str]) -> Any:
+        return self._transport.ask(calls.mig_apply(gpu, want))
+
+    def mig_auto(self, gpus: Sequence[str], on: bool) -> Any:
+        return self._transport.ask(calls.mig_auto(gpus, on))
+
+    def isolation_tests(self) -> Any:
+        """What the last self-test of each GPU found enforced."""
+        return self._transport.ask(calls.isolation_tests())["items"]
+
+    def test_isolation(self, gpu: str | None = None) -> Iterator[Record]:
+        """How far it is, {"test": …} or {"untested": …} for each GPU, until {"done": true} or {"error": …}."""
+        lines = JsonLines()
+        for chunk in self._transport.stream(calls.test_isolation(gpu)):
+            yield from lines.feed(chunk)
 
     def agents(self) -> Any:
         return self._transport.ask(calls.agents())["items"]

@@ -1,4 +1,5 @@
 """House: what the loops and the edges share. Every write of a session goes through here, so that store, book and bells agree."""
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -7,10 +8,12 @@ from gpufairy.control.agents import Agents
 from gpufairy.control.bell import Bells
 from gpufairy.control.book import Book
 from gpufairy.control.clock import Clock
+from gpufairy.control.cuts import Cuts
 from gpufairy.control.deeds import Deeds
 from gpufairy.control.gallery import OPEN_RULES, Gallery
 from gpufairy.control.keyring import Keyring
 from gpufairy.control.registry import Registry
+from gpufairy.control.shares import Shares
 from gpufairy.control.watch import Watch
 from gpufairy.core.cluster import Cluster, Policy
 from gpufairy.core.explain import Outlook, outlook
@@ -18,7 +21,7 @@ from gpufairy.core.free_now import fit_to_use
 from gpufairy.core.image import ImageRules
 from gpufairy.core.ledger import Usage, added, hold_ended
 from gpufairy.core.lifecycle import Phase
-from gpufairy.core.node import Node, NodeState
+from gpufairy.core.node import Gpu, Node, NodeState
 from gpufairy.core.plan import Plan
 from gpufairy.core.session import Session
 from gpufairy.core.steps import Change, Event
@@ -44,6 +47,9 @@ class House:
         self.keyring = Keyring(store.people)
         self.gallery = Gallery(store.images, engine.shelf, clock, images)
         self.registry.on_change = self.keyring.on_change = self.bells.people_changed
+        self.shares = Shares(store.shares)
+        self.cuts = Cuts(store.meta)
+        self.placing = asyncio.Lock()  # from a plan until its seats are written: nobody sets GPUs aside in between
         self.agents = Agents(store.agents, clock, lambda: {node.name for node in self.nodes})
         self.watch = Watch(clock, lambda: [agent.name for agent in self.agents.accepted()])
         self.nodes: tuple[Node, ...] = ()
@@ -59,6 +65,8 @@ class House:
         await self.keyring.load()
         await self.gallery.load()
         await self.agents.load()
+        await self.shares.load()
+        await self.cuts.load()
         self._usage = await self.store.sessions.usage()
         for ended in reversed(await self.store.sessions.page(owner=None, states=[Phase.ENDED], name=None, limit=NAMES_READ, after=None)):
             self.book.remember_name(ended)
@@ -70,7 +78,11 @@ class House:
         drained = await self.store.nodes.drained()
         if self.silent_since is None:
             self._found = await self.engine.nodes()
-        self.nodes = tuple(self._judged(node, drained.get(node.name)) for node in self._found)
+        self.nodes = tuple(self._judged(self.shares.applied(self.cuts.applied(node)), drained.get(node.name)) for node in self._found)
+
+    def found_nodes(self) -> tuple[Node, ...]:
+        """As the engine told of them, before admins had their say."""
+        return tuple(self._found)
 
     def _judged(self, node: Node, drained_why: str | None) -> Node:
         if self.silent_since is not None:
@@ -79,6 +91,10 @@ class House:
             return replace(node, state=NodeState.DRAINED, state_why=drained_why)
         seen = self.watch.host(node.name)
         return node if seen is None or seen.sample is None else fit_to_use(node, seen.sample)
+
+    def found_gpu(self, uuid: str) -> Gpu | None:
+        """As the engine tells it, whatever was changed about it since."""
+        return next((gpu for node in self._found for gpu in node.gpus if gpu.uuid == uuid), None)
 
     def node_of(self, session_id: str) -> str | None:
         """Where a live session has its seat."""

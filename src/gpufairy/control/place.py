@@ -8,8 +8,9 @@ from gpufairy.core.steps import place
 
 async def place_waiting(house: House) -> float:
     """Returns how long it thought: it rests as long, so that a long line leaves time for people's requests."""
-    now, began_s = house.clock(), time.monotonic()
-    house.plan = plan(house.cluster(), now)
-    thought_s = time.monotonic() - began_s
-    await house.save([place(placed.session, placed.seat, now, placed.why) for placed in house.plan.placed])
+    async with house.placing:
+        now, began_s = house.clock(), time.monotonic()
+        house.plan = plan(house.cluster(), now)
+        thought_s = time.monotonic() - began_s
+        await house.save([place(placed.session, placed.seat, now, placed.why) for placed in house.plan.placed])
     return thought_s

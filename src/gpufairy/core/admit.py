@@ -5,6 +5,7 @@ from dataclasses import replace
 from gpufairy.core.amounts import show_cpus, show_size
 from gpufairy.core.errors import NeverFits
 from gpufairy.core.fit import Refusal, fit, is_kind
+from gpufairy.core.mig_cut import as_it_may_be_cut
 from gpufairy.core.node import Node, NodeState
 from gpufairy.core.room import Room
 from gpufairy.core.session import Outcome, Request, Seat, Session
@@ -15,6 +16,7 @@ def check_ever_fits(request: Request, nodes: Sequence[Node]) -> None:
     """Raises NeverFits, with the largest that would fit, if even empty nodes could not hold it. A drained node may come back."""
     if not nodes:
         raise NeverFits("no node has reported yet, so nothing can be placed", "Wait a moment, or look at `fairy node list`.")
+    nodes = [as_it_may_be_cut(node) for node in nodes]
     answers = [fit(request, Room.empty(replace(node, state=NodeState.READY))) for node in nodes]
     if any(isinstance(answer, Seat) for answer in answers):
         return

@@ -3,10 +3,11 @@ from dataclasses import dataclass
 
 from gpufairy.core.amounts import show_cpus, show_size
 from gpufairy.core.mig import best_start, has_media
-from gpufairy.core.node import Node, NodeState
+from gpufairy.core.node import Node, NodeState, Sharing
 from gpufairy.core.room import GpuRoom, Room
 from gpufairy.core.session import GpuSeat, Request, Seat
 from gpufairy.core.share import PARTS, ShareKind, show_parts
+from gpufairy.core.sharing import seat_words
 
 CPU_ONLY_CPUS_MILLI = 1000  # what a session without GPU gets if it does not say
 # Sessions that do not say how many CPUs they want get this part of their GPU's portion of the node, so that
@@ -61,6 +62,10 @@ def fit_gpus(request: Request, room: Room) -> list[GpuSeat] | Refusal:
     if not fitting_kind:
         have = ", ".join(sorted({gpu.gpu.kind for gpu in room.gpus}))
         return Refusal(room.node.name, f"{room.node.name} has {have}, not {request.gpu_kind}")
+    if request.on_gpu is not None:
+        fitting_kind = [gpu for gpu in fitting_kind if gpu.gpu.uuid == request.on_gpu]
+        if not fitting_kind:
+            return Refusal(room.node.name, f"{room.node.name} has no GPU {request.on_gpu}")
     if share.kind is ShareKind.MIG:
         return fit_mig(share.profile, fitting_kind, room)
     plain = [gpu for gpu in fitting_kind if gpu.gpu.mig is None]
@@ -77,7 +82,7 @@ def is_kind(kind: str, wanted: str | None) -> bool:
 
 
 def fit_whole(count: int, plain: list[GpuRoom], room: Room) -> list[GpuSeat] | Refusal:
-    free = [gpu for gpu in plain if gpu.free_parts == PARTS]
+    free = [gpu for gpu in plain if gpu.is_free]
     if len(free) < count:
         return Refusal(room.node.name, f"{room.node.name} has {len(free)} of {len(plain)} GPUs wholly free, {count} asked")
     return [part_of(gpu, PARTS) for gpu in free[:count]]
@@ -93,8 +98,18 @@ def fit_part(request: Request, plain: list[GpuRoom], room: Room) -> list[GpuSeat
     if not fitting:
         most = max(gpu.free_parts for gpu in plain)
         return Refusal(room.node.name, f"{room.node.name} has at most {show_parts(most)} of one GPU free, {request.share} asked")
-    tightest = min(fitting, key=lambda gpu: (gpu.free_parts - asked[gpu.gpu.uuid], gpu.gpu.index))
-    return [part_of(tightest, asked[tightest.gpu.uuid])]
+    roomy = [gpu for gpu in fitting if memory_on(request, gpu, asked[gpu.gpu.uuid]) <= gpu.free_memory_bytes]
+    if not roomy:
+        return too_little_memory(request, fitting, asked, room)
+    tightest = min(roomy, key=lambda gpu: (gpu.free_parts - asked[gpu.gpu.uuid], gpu.free_memory_bytes, gpu.gpu.index))
+    return [part_of(tightest, asked[tightest.gpu.uuid], request.gpu_memory_bytes)]
+
+
+def too_little_memory(request: Request, fitting: list[GpuRoom], asked: dict[str, int], room: Room) -> Refusal:
+    most = max(fitting, key=lambda gpu: gpu.free_memory_bytes)
+    wanted = show_size(memory_on(request, most, asked[most.gpu.uuid]))
+    free = show_size(max(0, most.free_memory_bytes))
+    return Refusal(room.node.name, f"{room.node.name} has at most {free} of one GPU's memory free, {wanted} asked")
 
 
 def parts_on(request: Request, gpu: GpuRoom) -> int:
@@ -104,9 +119,18 @@ def parts_on(request: Request, gpu: GpuRoom) -> int:
     return max(1, request.share.parts * PARTS // gpu.gpu.fgpu_parts)
 
 
-def part_of(gpu: GpuRoom, parts: int) -> GpuSeat:
-    memory_bytes = gpu.gpu.memory_bytes * parts // PARTS
-    return GpuSeat(gpu.gpu.index, gpu.gpu.uuid, parts, memory_bytes, gpu.gpu.kind, gpu.gpu.simulated)
+def memory_on(request: Request, gpu: GpuRoom, parts: int) -> int:
+    return gpu.gpu.memory_bytes * parts // PARTS if request.gpu_memory_bytes is None else request.gpu_memory_bytes
+
+
+def part_of(gpu: GpuRoom, parts: int, memory_bytes: int | None = None) -> GpuSeat:
+    """`memory_bytes=None`: the same part of the memory as of the GPU."""
+    enforced, accounted = seat_words(gpu.gpu, parts)
+    return GpuSeat(
+        gpu.gpu.index, gpu.gpu.uuid, parts, gpu.gpu.memory_bytes * parts // PARTS if memory_bytes is None else memory_bytes,
+        gpu.gpu.kind, gpu.gpu.simulated, enforced=enforced, accounted=accounted,
+        memory_parts=None if memory_bytes is None else memory_bytes * PARTS // gpu.gpu.memory_bytes, sharing=gpu.gpu.sharing,
+    )  # fmt: skip
 
 
 def fit_mig(profile: str, fitting_kind: list[GpuRoom], room: Room) -> list[GpuSeat] | Refusal:
@@ -135,9 +159,9 @@ def instance_on(gpu: GpuRoom, name: str) -> GpuSeat | None:
         return None
     parts = profile.compute_slices * PARTS // table.compute_slices
     memory_bytes = profile.memory_bytes or gpu.gpu.memory_bytes * profile.size // table.memory_slices
-    enforced = gpu.gpu.shares_enforced
+    enforced, accounted = seat_words(gpu.gpu, parts)
     return GpuSeat(
         gpu.gpu.index, gpu.gpu.uuid, parts, memory_bytes, gpu.gpu.kind, gpu.gpu.simulated,
         profile=name, start=start, size=profile.size, instance_uuid=uuid,
-        enforced=enforced, accounted=() if enforced else ("memory", "sm"),
+        enforced=enforced, accounted=accounted, sharing=Sharing.MIG,
     )  # fmt: skip

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from gpufairy.core.amounts import show_size
 from gpufairy.core.node import Node, NodeState
 from gpufairy.core.node_sample import NodeSample, ProcessReading
+from gpufairy.core.owner import KnownBy
 from gpufairy.core.reading import GpuDevice, GpuReading
 
 UNSEEN_BYTES = 512 * 2**20  # with nobody on it a GPU has some MiB in use, and what its driver reserves is not counted
@@ -33,7 +34,7 @@ def free_now(
         return FreeNow(None, f"it does not answer: {lost.why}")
     if device.mig:
         return _cut(device, sample, held_by, held_instances)
-    here = [process for process in sample.processes if process.on.uuid == device.uuid]
+    here = [process for process in sample.processes if process.on.uuid == device.uuid and process.owner.known_by is not KnownBy.MPS]
     if held_by:
         return FreeNow(False, f"held by {_listed(held_by)}", idle=_all_idle(here))
     if here:

@@ -14,6 +14,14 @@ class NodeState(StrEnum):
     SILENT = "silent"  # gave no answer for a while; nothing is known of what runs there
 
 
+class Sharing(StrEnum):
+    """By what means fractions of a GPU are held apart."""
+
+    MPS = "mps"  # NVIDIA's: each its part of the multiprocessors and of the memory, at the same time
+    TIME = "time"  # one after the other, as the driver pleases: accounted only
+    MIG = "mig"  # cut in hardware
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     index: int
@@ -24,11 +32,10 @@ class Gpu:
     fgpu_parts: int = PARTS  # how many fGPU this GPU is, in parts of one fGPU: 5 fGPU is 5 * PARTS
     mig: MigTable | None = None  # None: not in MIG mode, so whole or in fractions
     instances: tuple[MigInstance, ...] | None = None  # None: cut on demand; else the cut is fixed
-
-    @property
-    def shares_enforced(self) -> tuple[str, ...]:
-        """What of a share the hardware or driver holds the user to. Shown wherever a share is."""
-        return ("memory", "sm") if self.mig is not None and not self.simulated else ()
+    mig_auto: bool = False  # its cut follows what waits in the queue
+    sharing: Sharing = Sharing.MPS  # of fractions, where it is not in MIG mode
+    held_to: tuple[str, ...] = ()  # what of a share the last self-test found enforced: "memory", "sm"
+    alone: bool = False  # the same: whoever has a whole GPU here can reach no other
 
 
 @dataclass(frozen=True, slots=True)

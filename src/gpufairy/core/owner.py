@@ -10,6 +10,7 @@ class KnownBy(StrEnum):
     POD = "pod"  # a pod of Kubernetes
     LABEL = "label"  # a label of a container that somebody started by hand
     RULE = "rule"  # the name of such a container, by the lab's naming rule: USER_…
+    MPS = "mps"  # NVIDIA's server of a shared GPU: it computes for others, and those are listed for themselves
     ACCOUNT = "account"  # the account that the process runs under, outside any container
     NOTHING = "nothing"  # in a container that nothing says the owner of
 
@@ -28,7 +29,7 @@ class Owner:
     @property
     def outside(self) -> bool:
         """It uses a GPU that nobody handed out to it."""
-        return self.session_id is None and self.known_by is not KnownBy.POD
+        return self.session_id is None and self.known_by not in (KnownBy.POD, KnownBy.MPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +42,8 @@ class RunningProcess:
     command: str  # printable and short: its program's name
     line: str = ""  # its command line, printable, cut
     started_s: float | None = None  # since 1970
+
+
+def serves_mps(process: RunningProcess) -> bool:
+    """Root's: anybody may take its name."""
+    return process.uid == 0 and process.command.startswith("nvidia-cuda-mps")

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpufairy.core.lifecycle import Phase
+from gpufairy.core.node import Sharing
 from gpufairy.core.session import GpuSeat, Outcome, Request, Seat, Session, SessionKind, Wanted
 from gpufairy.core.share import parse_share
 
@@ -43,6 +44,8 @@ def seat_from_plain(plain: dict[str, Any]) -> Seat:
 def _gpu_from_plain(plain: dict[str, Any]) -> GpuSeat:
     known = {f.name for f in fields(GpuSeat)} & plain.keys()
     values: dict[str, Any] = {name: tuple(plain[name]) if isinstance(plain[name], list) else plain[name] for name in known}
+    if "sharing" in values:
+        values["sharing"] = Sharing(values["sharing"])
     return GpuSeat(**values)
 
 

@@ -26,11 +26,16 @@ class Shape(NamedTuple):
     memory_bytes: int | None
     gpu_kind: str | None
     pool: str | None
+    gpu_memory_bytes: int | None
+    on_gpu: str | None
     time_limit: timedelta | None
 
 
 def shape(request: Request) -> Shape:
-    return Shape(request.share, request.cpus_milli, request.memory_bytes, request.gpu_kind, request.pool, request.time_limit)
+    return Shape(
+        request.share, request.cpus_milli, request.memory_bytes, request.gpu_kind, request.pool, request.gpu_memory_bytes, request.on_gpu,
+        request.time_limit,
+    )  # fmt: skip
 
 
 def queue_key(session: Session) -> Key:

@@ -12,6 +12,7 @@ from gpufairy.core.share import PARTS
 class GpuRoom:
     gpu: Gpu
     free_parts: int
+    free_memory_bytes: int  # counts where it is not cut by MIG: there each instance has its own
     cut: tuple[tuple[int, int], ...] = ()  # MIG: (start, size) of what is held
     media: int = 0  # MIG: how many of them hold the media engines (+me), of which a GPU has one set
 
@@ -20,15 +21,25 @@ class GpuRoom:
             self.cut = (*self.cut, (seat.start, seat.size))
             self.media += has_media(seat.profile)
         self.free_parts -= seat.parts
+        self.free_memory_bytes -= seat.memory_bytes
 
     def give_back(self, seat: GpuSeat) -> None:
         if self.gpu.mig is not None:
             self.cut = tuple(c for c in self.cut if c != (seat.start, seat.size))
             self.media -= has_media(seat.profile)
         self.free_parts += seat.parts
+        self.free_memory_bytes += seat.memory_bytes
 
     def shared_with(self, other: "GpuRoom") -> "GpuRoom":
-        return GpuRoom(self.gpu, min(self.free_parts, other.free_parts), (*self.cut, *other.cut), max(self.media, other.media))
+        return GpuRoom(
+            self.gpu, min(self.free_parts, other.free_parts), min(self.free_memory_bytes, other.free_memory_bytes),
+            (*self.cut, *other.cut), max(self.media, other.media),
+        )  # fmt: skip
+
+    @property
+    def is_free(self) -> bool:
+        """Wholly: nobody has any of it."""
+        return self.free_parts == PARTS and (self.gpu.mig is not None or self.free_memory_bytes >= self.gpu.memory_bytes)
 
 
 @dataclass(slots=True)
@@ -40,10 +51,10 @@ class Room:
 
     @classmethod
     def empty(cls, node: Node) -> "Room":
-        return cls(node, node.cpus_milli, node.memory_bytes, [GpuRoom(gpu, PARTS) for gpu in node.gpus])
+        return cls(node, node.cpus_milli, node.memory_bytes, [GpuRoom(gpu, PARTS, gpu.memory_bytes) for gpu in node.gpus])
 
     def copy(self) -> "Room":
-        gpus = [GpuRoom(gpu.gpu, gpu.free_parts, gpu.cut, gpu.media) for gpu in self.gpus]
+        gpus = [GpuRoom(gpu.gpu, gpu.free_parts, gpu.free_memory_bytes, gpu.cut, gpu.media) for gpu in self.gpus]
         return Room(self.node, self.cpus_milli, self.memory_bytes, gpus)
 
     def take(self, seat: Seat) -> None:

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from gpufairy.core.lifecycle import HOLDS_GPUS, Phase, state_word
+from gpufairy.core.node import Sharing
 from gpufairy.core.share import NO_GPU, Share
 
 
@@ -42,6 +43,8 @@ class Request:
     workdir: str | None = None
     retries: int = 0  # how often a failed attempt is tried again
     after: tuple[str, ...] = ()  # ids of sessions that must end well first
+    gpu_memory_bytes: int | None = None  # of the one GPU that it gets a part of; None: the same part of its memory
+    on_gpu: str | None = None  # UUID: on this GPU and no other. For self-tests: people name kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class GpuSeat:
     instance_uuid: str = ""  # a fixed MIG instance; empty when it is cut on demand
     enforced: tuple[str, ...] = ()
     accounted: tuple[str, ...] = ("memory", "sm")
+    memory_parts: int | None = None  # of PARTS, what share of the GPU's memory, where it was asked for apart; None: as `parts`
+    sharing: Sharing = Sharing.TIME  # by what it is held apart from others on the same GPU
 
     @property
     def device(self) -> str:
@@ -78,6 +83,11 @@ class Seat:
     @property
     def gpu_parts(self) -> int:
         return sum(gpu.parts for gpu in self.gpus)
+
+    @property
+    def scarcest_gpu_parts(self) -> int:
+        """What nobody else can use: of each GPU the larger of the two parts it takes."""
+        return sum(max(gpu.parts, gpu.memory_parts or 0) for gpu in self.gpus)
 
 
 @dataclass(frozen=True, slots=True)

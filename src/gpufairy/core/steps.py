@@ -8,7 +8,7 @@ from gpufairy.core.session import Outcome, Seat, Session, Wanted
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One row of a session's history."""
+    """One row of a session's history; or, without an owner, of a GPU's."""
 
     session_id: str
     owner: str
@@ -101,6 +101,11 @@ def keep(session: Session, time_limit: timedelta, now: datetime, actor: str) -> 
     return Change(session, after, (event(session, "kept", now, f"may run until {after.expected_end:%d %b %H:%M} UTC", actor),))
 
 
+def noted(session: Session, what: str, now: datetime, why: str) -> Change:
+    """Something its owner should know, that changes nothing of it."""
+    return Change(session, replace(session, revision=session.revision + 1), (event(session, what, now, why),))
+
+
 def want_stopped(session: Session, now: datetime, *, outcome: Outcome, why: str, actor: str = "") -> Change:
     after = replace(session, wanted=Wanted.STOP, stop_outcome=outcome, stop_why=why, revision=session.revision + 1)
     return Change(session, after, (event(session, "stop_wanted", now, why, actor),))
@@ -108,6 +113,11 @@ def want_stopped(session: Session, now: datetime, *, outcome: Outcome, why: str,
 
 def amend(made: Change, **fields: object) -> Change:
     return replace(made, after=replace(made.after, **fields))  # type: ignore[arg-type]
+
+
+def gpu_event(gpu: str, name: str, what: str, now: datetime, why: str, *, actor: str = "") -> Event:
+    """Of a GPU, by its UUID: it has no owner, so admins alone are shown it among the others. Its phase means nothing."""
+    return Event(gpu, "", name, now, what, Phase.ENDED, why, 0, actor=actor)
 
 
 def event(session: Session, what: str, now: datetime, why: str, actor: str = "") -> Event:

@@ -24,7 +24,7 @@ LEAST_LOOKS = 10  # at an owner's shapes that do not fit, in one pass, however m
 def charge_parts(seat: Seat, totals: Totals) -> int:
     by_cpu = seat.cpus_milli * totals.gpu_parts // totals.cpus_milli
     by_memory = seat.memory_bytes * totals.gpu_parts // totals.memory_bytes
-    return max(seat.gpu_parts, by_cpu, by_memory)
+    return max(seat.scarcest_gpu_parts, by_cpu, by_memory)
 
 
 def standings(cluster: Cluster, now: datetime) -> dict[str, float]:

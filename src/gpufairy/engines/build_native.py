@@ -1,4 +1,4 @@
-"""The native programs (porter, launcher, the library with the tools' user): shipped ones if there are, else compiled once into a cache."""
+"""The native programs (porter, launcher, libraries for tools and shares): shipped ones if there are, else compiled once into a cache."""
 import hashlib
 import os
 import platform
@@ -14,10 +14,22 @@ PACKAGE = Path(__file__).resolve().parents[1]
 SHIPPED = PACKAGE / "native_bin"  # where a wheel made for one kind of machine brings them ready
 SOURCES = (PACKAGE / "native_src", PACKAGE.parents[1] / "native")  # in a wheel, in a clone
 FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror")
+# Loaded into every program of every image: nothing in it may ask for a symbol of a newer libc, or of any.
+SHARE_FLAGS = (
+    "-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector", "-fno-tree-loop-distribute-patterns",
+    "-U_FORTIFY_SOURCE", "-Wl,-Bsymbolic", "-Wl,-z,relro", "-Wl,-soname,libfairyshare.so",
+    *(("-mno-outline-atomics",) if platform.machine() == "aarch64" else ()),
+)
+SHARE_PARTS = (
+    "address", "arrays", "contexts", "dlsym", "graphs", "ledger", "limits", "live", "loaded", "memory", "mps", "physical", "pools",
+    "process", "resolve", "show", "system",
+)
 PARTS = {
     "porter": ("-static", "porter.c", "door.c", "request.c", "child.c", "relay.c"),
     "launcher": ("-static", "launcher.c"),
     "fairy-user.so": ("-shared", "-fPIC", "user.c"),
+    "libfairyshare.so": (*SHARE_FLAGS, *(f"share/{part}.c" for part in SHARE_PARTS)),
+    "probe-static": ("-static", "probe_static.c"),
 }
 LONGEST_COMPILE_S = 120  # a few seconds on a machine that has nothing else to do
 
@@ -27,6 +39,8 @@ class Native:
     porter: Path  # static: runs in any image of this kind of machine
     launcher: Path  # static too
     user_library: Path  # for this machine's own glibc
+    share_library: Path  # for any glibc since 2.17
+    probe: Path  # static too: of the isolation self-test
 
 
 def build(folder: Path) -> Native:
@@ -41,7 +55,10 @@ def build(folder: Path) -> Native:
 
 
 def _native(folder: Path) -> Native:
-    return Native(folder / "porter", folder / "launcher", folder / "fairy-user.so")
+    return Native(
+        porter=folder / "porter", launcher=folder / "launcher", user_library=folder / "fairy-user.so",
+        share_library=folder / "libfairyshare.so", probe=folder / "probe-static",
+    )  # fmt: skip
 
 
 def _sources() -> Path:
@@ -53,7 +70,7 @@ def _sources() -> Path:
 
 def _hash(sources: Path) -> str:
     found = hashlib.sha256(repr((FLAGS, PARTS, platform.machine())).encode())
-    for path in sorted(sources.glob("*.[ch]")):
+    for path in sorted(sources.rglob("*.[ch]")):
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
 from gpufairy.core.image import Image
@@ -78,6 +79,27 @@ class ImageShelf(Protocol):
     async def remove(self, name: str) -> None: ...  # absent: fine. EngineRefused: something runs from it
     async def run_once(self, name: str, argv: tuple[str, ...]) -> bytes: ...  # what it prints, in a container without network or folders
     async def commit(self, workload: WorkloadId, name: str) -> Image: ...  # without the home, mounts, or anything of ours in it
+
+
+class GpuShares(Protocol):
+    """Who holds sessions to their parts of GPUs, beside what lies in their containers."""
+
+    async def ready(self, session: Session) -> Path | None:
+        """Before it starts. The folder of MPS's pipes, if it has a part of a GPU by MPS. Raises EngineRefused."""
+
+    async def begun(self, session: Session, pid: int) -> None:
+        """As soon as it has started, `pid` first: it never raises, for the session runs."""
+
+
+class NoShares:
+    async def ready(self, session: Session) -> Path | None:
+        return None
+
+    async def begun(self, session: Session, pid: int) -> None:
+        return None
+
+
+NO_SHARES: GpuShares = NoShares()
 
 
 class Engine(Protocol):

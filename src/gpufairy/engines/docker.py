@@ -17,7 +17,7 @@ from gpufairy.core.node import Node
 from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, workload_id
 from gpufairy.engines.archive import tar_stream
-from gpufairy.engines.contract import Command, Credentials, Door, Stream
+from gpufairy.engines.contract import NO_SHARES, Command, Credentials, Door, GpuShares, Stream
 from gpufairy.engines.docker_daemon import CONFLICT, NOT_FOUND, Daemon
 from gpufairy.engines.docker_door import porter_door, still_there
 from gpufairy.engines.docker_files import FilesContainers
@@ -58,6 +58,7 @@ class DockerEngine:
         tools: Path,
         shared: Path,
         api_folder: Path,
+        gpu_shares: GpuShares = NO_SHARES,
         server_id: str,
         log_cap_bytes: int = LOG_CAP_BYTES,
     ) -> None:
@@ -71,6 +72,7 @@ class DockerEngine:
         self._launcher = Launcher(
             self._daemon, self._listing, places, settings, credentials,
             server_id=server_id, network=self._network.mode, tools=tools, shared=shared, api_folder=api_folder,
+            gpu_shares=gpu_shares,
         )  # fmt: skip
         self.shelf = DockerShelf(self._daemon, self._images, self._inspected)
         self._watch = Watch(self._daemon, server_id, self._heard, self._back)

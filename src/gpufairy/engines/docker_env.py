@@ -2,6 +2,7 @@
 from gpufairy.core.names import RESERVED_ENV
 from gpufairy.core.session import Session
 from gpufairy.core.share import show_parts
+from gpufairy.core.sharing import by_mps
 from gpufairy.engines.docker_facts import ImageFacts
 from gpufairy.engines.process_env import allowed, visible_devices
 
@@ -40,6 +41,8 @@ def container_environment(session: Session, facts: ImageFacts, *, root: bool, cd
     }
     if cdi:  # the devices are in already; anything else here would make NVIDIA's own hook bring them in a second time
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
+    if any(map(by_mps, gpus)):
+        env["CUDA_MPS_PIPE_DIRECTORY"] = "/run/fairy/mps"  # the share library sets it too, in programs that it is in
     if any(gpu.simulated for gpu in gpus):
         env["FAIRY_SIMULATED"] = "1"
         env["NVIDIA_VISIBLE_DEVICES"] = "void"  # NVIDIA's hook would look for them, and refuse to start the container

@@ -12,7 +12,7 @@ from gpufairy.core.names import session_name, user_name
 from gpufairy.core.session import Request, Session
 from gpufairy.core.workload import workload_id
 from gpufairy.engines.cdi import USUAL_FOLDERS, cdi_devices, offered_devices
-from gpufairy.engines.contract import Credentials
+from gpufairy.engines.contract import NO_SHARES, Credentials, GpuShares
 from gpufairy.engines.docker_daemon import CONFLICT, NOT_FOUND, WORK_S, Daemon
 from gpufairy.engines.docker_facts import ImageFacts
 from gpufairy.engines.docker_libpod import libpod_spec
@@ -22,6 +22,7 @@ from gpufairy.engines.docker_words import DaemonRefused
 from gpufairy.engines.homes import check_uid, folder_mounts, prepare_run, run_mounts
 from gpufairy.engines.process_env import left_out
 from gpufairy.engines.run_folder import Places, remove_run
+from gpufairy.engines.share_files import share_mounts, shared_gpus, write_share
 
 HAS_IPV6 = Path("/proc/sys/net/ipv6").exists()
 LONGEST_STRING = 128 * 2**10  # bytes of one argument or variable, as the kernel has it
@@ -47,9 +48,10 @@ class Launcher:
         tools: Path,
         shared: Path,
         api_folder: Path,
+        gpu_shares: GpuShares = NO_SHARES,
     ) -> None:
         self._daemon, self._listing, self._places, self._settings = daemon, listing, places, settings
-        self._credentials, self._server_id, self._network = credentials, server_id, network
+        self._credentials, self._server_id, self._network, self._gpu_shares = credentials, server_id, network, gpu_shares
         self._common = (
             Mount(shared, "/shared"), Mount(tools, "/opt/fairy"), Mount(api_folder, "/run/fairy/server"),
             Mount(tools / "share" / "profile.sh", "/etc/profile.d/zz-fairy.sh"),
@@ -69,19 +71,29 @@ class Launcher:
         name, root = str(workload_id(session)), self._settings.root_inside(image)
         asked = await asyncio.to_thread(self.check_mounts, session.request, image)
         gpus = await asyncio.to_thread(self._gpus, session)
-        mounts = (*run_mounts(self._places, name, session.owner, root=root), *self._common, *asked)
+        pipes = await self._gpu_shares.ready(session)
+        shares = share_mounts(self._places.run(name), pipes) if shared_gpus(session) else ()
+        mounts = (*run_mounts(self._places, name, session.owner, root=root), *self._common, *shares, *asked)
         here = Surroundings(
             uid, image, self._server_id, self._network, mounts, facts, gpus, root,
             nofile=self._daemon.most_files(self._settings.nofile), nproc=self._daemon.hard.nproc,
             has_ipv6=HAS_IPV6, cpus_milli=self._daemon.cpus_milli,
         )  # fmt: skip
         try:
-            await asyncio.to_thread(self._prepare, session, name, uid, facts)
+            await asyncio.to_thread(self._prepare, session, name, uid, facts, mps=pipes is not None)
             container_id = await self._created(session, here)
         except EngineRefused:
             await asyncio.to_thread(remove_run, self._places.run(name))
             raise
         await self._start(session, container_id)
+        if shared_gpus(session):
+            await self._hold_shares(session, container_id)
+
+    async def _hold_shares(self, session: Session, container_id: str) -> None:
+        detail = await self._listing.inspect(container_id)
+        pid = 0 if detail is None else int((detail.get("State") or {}).get("Pid") or 0)
+        if pid:  # else it has ended already
+            await self._gpu_shares.begun(session, pid)
 
     def check_mounts(self, request: Request, image: str) -> tuple[Mount, ...]:
         """Raises EngineRefused. Whoever is root inside is so on the host's folders too, where a setuid file would make anybody root."""
@@ -89,9 +101,11 @@ class Launcher:
             raise EngineRefused(f"in image {image} you are root, so no folder of this machine is mounted", "Use another image.")
         return folder_mounts(request.mounts, self._settings.folders)
 
-    def _prepare(self, session: Session, name: str, uid: int, facts: ImageFacts) -> None:
+    def _prepare(self, session: Session, name: str, uid: int, facts: ImageFacts, *, mps: bool) -> None:
         try:
             prepare_run(self._places, name, session.owner, uid=uid, token=self._credentials(session).token, facts=facts)
+            if parts := shared_gpus(session):
+                write_share(self._places.run(name), parts, uid, mps=mps)
             if dropped := left_out(session.request.env):
                 with open(self._places.log(name), "ab") as file:
                     file.write(f"fairy: not passed on, since sessions may not set them: {', '.join(dropped)}\n".encode())

@@ -94,6 +94,8 @@ def _make(made: Path, native: Native, programs: dict[str, Path]) -> None:
             shutil.copy(path, beside / "lib" / name)
         shutil.copy(loader, beside / "lib" / "ld.so")
         shutil.copy(native.user_library, beside / "lib" / "fairy-user.so")
+        shutil.copy(native.share_library, beside / "lib" / "libfairyshare.so")
+        shutil.copy(native.probe, beside / "libexec" / "probe-static")
         _put_launchers(beside / "bin", native.launcher, [*programs, "python3", "fairy"])
         _copy_terminals_and_locale(beside)
         (beside / "share" / "profile.sh").write_text(PROFILE)

@@ -11,7 +11,7 @@ from gpufairy.core.errors import BadInput
 from gpufairy.core.node import Node
 from gpufairy.core.session import Session
 from gpufairy.core.uids import FIRST_UID
-from gpufairy.engines.contract import Credentials
+from gpufairy.engines.contract import Credentials, GpuShares
 from gpufairy.engines.docker import DockerEngine
 from gpufairy.engines.docker_spec import DockerSettings, Folder, Network
 from gpufairy.engines.run_folder import Places
@@ -46,8 +46,9 @@ def answers(path: str) -> bool:
 
 
 def docker_engine(
-    data: Path, config: Config, node: Node, credentials: Callable[[Session], Credentials], uid_of: Callable[[str], int]
-) -> DockerEngine:
+    data: Path, config: Config, node: Node, credentials: Callable[[Session], Credentials], uid_of: Callable[[str], int],
+    *, gpu_shares: GpuShares,
+) -> DockerEngine:  # fmt: skip
     path = found_socket(config)
     if path is None:
         raise BadInput("--engine docker: no Docker or Podman answers", "Start it, or name its socket: [docker] socket in fairy.toml.")
@@ -62,6 +63,7 @@ def docker_engine(
     return DockerEngine(
         path, places(data, config), node, credentials, uid_of=uid_of, settings=settings(config), tools=tools.folder, shared=shared,
         api_folder=api_folder(data), server_id=server_id(data), log_cap_bytes=config.log_cap_bytes,
+        gpu_shares=gpu_shares,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@ import os
 from dataclasses import replace
 
 from gpufairy.core.errors import BadInput
-from gpufairy.core.node import Gpu, Node
+from gpufairy.core.node import Gpu, Node, Sharing
 from gpufairy.devices.host import cpus_milli, memory_bytes
 from gpufairy.devices.nvidia import Nvidia, found_nvidia
 from gpufairy.devices.simulated import parse_simulate
@@ -36,7 +36,8 @@ def this_node(config: Config, simulate: str | None, engine: str) -> Node:
         name=config.node.name or host_name(),
         cpus_milli=config.cpus_milli or cpus_milli(),
         memory_bytes=config.memory_bytes or memory_bytes(),
-        gpus=tuple(replace(gpu, fgpu_parts=config.fgpu_parts) for gpu in gpus),
+        # Plain processes are held to nothing, so their fractions are of time alone.
+        gpus=tuple(replace(gpu, fgpu_parts=config.fgpu_parts, sharing=Sharing.MPS if engine == "docker" else Sharing.TIME) for gpu in gpus),
         pool=config.node.pool,
         driver_cuda=nvidia.driver_cuda,
     )

@@ -26,8 +26,11 @@ from gpufairy.control.expire import expire, forget
 from gpufairy.control.house import House
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.loop import Loop
+from gpufairy.control.mig import Cutter
+from gpufairy.control.over_share import ShareWatch
 from gpufairy.control.passes import make_pass
 from gpufairy.control.place import place_waiting
+from gpufairy.control.selftest import IsolationSelftest
 from gpufairy.core.node import Node
 from gpufairy.core.session import Session
 from gpufairy.core.uids import Uids
@@ -37,7 +40,9 @@ from gpufairy.engines.open_files import raise_open_files
 from gpufairy.engines.process import ProcessEngine
 from gpufairy.main.containers import api_listener, docker_engine, places, server_id, uids_on_folders
 from gpufairy.main.http import GuardedHttp, QuietWebSocket
+from gpufairy.main.mig import make_cutter
 from gpufairy.main.own_host import OwnHost
+from gpufairy.main.shared_gpus import SharedGpus
 from gpufairy.main.ssh import Gateway, start_gateway
 from gpufairy.store.store import Store
 from gpufairy.web import routes as pages
@@ -82,10 +87,12 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         gateway = asyncio.create_task(ssh_gateway(setup, secret))  # it starts while the rest does
         undo.push_async_callback(send_away, gateway)
         to_speak_with = partial(credentials, secret, setup.url)
-        engine = await asyncio.to_thread(make_engine, setup, to_speak_with, lambda owner: house.registry.user(owner).uid)
+        shared = SharedGpus(setup.data / "mps", exclusive=setup.config.gpus.exclusive)
+        engine = await asyncio.to_thread(make_engine, setup, to_speak_with, lambda owner: house.registry.user(owner).uid, shared)
         raise_open_files()  # not before: the process engine gives its sessions what there was
         uids = Uids(on_folders=uids_on_folders(places(setup.data, setup.config).homes))
         house: House = House(store, engine, SteadyClock(), policy, secret, uids=uids, images=setup.config.to_image_rules())
+        house.cuts.auto = setup.config.mig_auto
         await engine.start(house.bells.converge.set)
         undo.push_async_callback(engine.close)
         undo.push_async_callback(house.deeds.close)
@@ -94,16 +101,27 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         await house.registry.ensure_admin(setup.admin)
         # And before anything is placed: what runs holds its GPUs, even if the store does not know of it yet.
         await converge(house)
+        selftest = IsolationSelftest(house, python=probe_python(setup), nightly=setup.config.nightly_selftest)
+        undo.push_async_callback(selftest.close)
+        await selftest.end_leftovers()
         here = own_host(setup, house, engine)
+        cutter = make_cutter(house, setup.data, here.quiet)
+        await cutter.move_in()
         await here.start()
         undo.push_async_callback(here.close)
+        loops = [*make_loops(house, here, setup.config), *gpu_loops(house, shared, cutter, selftest)]
         ssh, watch = await gateway, setup.config.watch
         yield Context(
-            house, SignInLinks(house.clock), setup.url, make_loops(house, here, setup.config.sample_every_s), setup.config.presets,
-            setup.config.default_session(), this_machine() if setup.engine == "process" else None, ssh,
+            house, SignInLinks(house.clock), setup.url, loops, setup.config.presets, setup.config.default_session(),
+            this_machine() if setup.engine == "process" else None, ssh,
             None if ssh is None else Apps(house, apps_settings(setup), setup.data / "apps.json"),
-            here.keep, Watching(tuple(watch.name_rules), tuple(watch.user_labels), tuple(watch.users)), here.metrics,
+            here.keep, Watching(tuple(watch.name_rules), tuple(watch.user_labels), tuple(watch.users)), here.metrics, cutter, selftest,
         )  # fmt: skip
+
+
+def probe_python(setup: Setup) -> str | None:
+    """What runs the probe of the self-test inside a session. None: sessions are processes, and held to nothing."""
+    return None if setup.engine == "process" else "/opt/fairy/bin/python3"
 
 
 def own_host(setup: Setup, house: House, engine: ProcessEngine | DockerEngine) -> OwnHost:
@@ -131,9 +149,11 @@ async def send_away(starting: asyncio.Task[Gateway | None]) -> None:
         gateway.drain()
 
 
-def make_engine(setup: Setup, credentials: Callable[[Session], Credentials], uid_of: Callable[[str], int]) -> ProcessEngine | DockerEngine:
+def make_engine(
+    setup: Setup, credentials: Callable[[Session], Credentials], uid_of: Callable[[str], int], shared: SharedGpus
+) -> ProcessEngine | DockerEngine:
     if setup.engine == "docker":
-        return docker_engine(setup.data, setup.config, setup.node, credentials, uid_of)
+        return docker_engine(setup.data, setup.config, setup.node, credentials, uid_of, gpu_shares=shared)
     return ProcessEngine(
         setup.data / "sessions", setup.node, credentials, log_cap_bytes=setup.config.log_cap_bytes, path_prepend=setup.fairy_path
     )
@@ -143,7 +163,7 @@ def credentials(secret: bytes, url: str, session: Session) -> Credentials:
     return Credentials(url, make_pass(secret, session))
 
 
-def make_loops(house: House, here: OwnHost, sample_every_s: float) -> list[Loop]:
+def make_loops(house: House, here: OwnHost, config: Config) -> list[Loop]:
     """The pauses let a burst gather, so that many changes share one write; the long waits are only for what rings no bell."""
     bells = house.bells
     return [
@@ -152,9 +172,18 @@ def make_loops(house: House, here: OwnHost, sample_every_s: float) -> list[Loop]
         Loop("converge", partial(converge, house), bells.converge, every_s=1, pause_s=0.005),
         Loop("expire", partial(expire, house), bells.expire, every_s=0.5),
         Loop("forget", partial(forget, house), asyncio.Event(), every_s=3600),
-        Loop("measure", here.look, asyncio.Event(), every_s=sample_every_s),
+        Loop("measure", here.look, asyncio.Event(), every_s=config.sample_every_s),
+        Loop("shares", ShareWatch(house, config.over_share_grace).look, asyncio.Event(), every_s=config.sample_every_s),
         Loop("roll up", here.roll_up, asyncio.Event(), every_s=10),
     ]
+
+
+def gpu_loops(house: House, shared: SharedGpus, cutter: Cutter, selftest: IsolationSelftest) -> list[Loop]:
+    loops = [
+        Loop("mig", cutter.follow_queue, asyncio.Event(), every_s=1),
+        Loop("selftest", selftest.look, asyncio.Event(), every_s=60),
+    ]
+    return [*loops, Loop("mps", partial(shared.look, house), asyncio.Event(), every_s=3)] if house.engine.name == "docker" else loops
 
 
 @asynccontextmanager

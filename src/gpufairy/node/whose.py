@@ -8,7 +8,7 @@ from typing import Protocol
 from gpufairy.core.cgroup import Container, containers_of, user_slice
 from gpufairy.core.names import USER_NAME
 from gpufairy.core.naming_rule import NamingRules
-from gpufairy.core.owner import KnownBy, Owner, RunningProcess
+from gpufairy.core.owner import KnownBy, Owner, RunningProcess, serves_mps
 from gpufairy.node.container_list import ContainerFacts
 from gpufairy.node.proc_text import printable
 
@@ -86,6 +86,8 @@ class Whose:
             return self._of_pod(*pod, device)
         if facts is not None:
             return self._of_container(facts, facts.uid)
+        if serves_mps(process):
+            return replace(self._of_account(process.uid), known_by=KnownBy.MPS)
         return self._of_unlisted(chain, slice_uid) or self._of_account(process.uid)
 
     def _outermost_known(self, chain: tuple[Container, ...], slice_uid: int | None) -> ContainerFacts | None:

@@ -23,6 +23,7 @@ from gpufairy.store.nodes import Nodes
 from gpufairy.store.people import People
 from gpufairy.store.reader import Reader
 from gpufairy.store.sessions import Sessions
+from gpufairy.store.shares import Shares
 from gpufairy.store.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -50,19 +51,21 @@ class Store:
     images: Images
     history: History
     agents: Agents
+    shares: Shares
 
     def __init__(self, held: Held, half_life: timedelta, last_number: int) -> None:
         self._held = held
         self.lease_lost = held.lost  # set when another server leads: this one must end
         writer, reader = held.writer, held.reader
         self.sessions = Sessions(writer, reader, half_life, last_number)
-        self.events = Events(reader)
+        self.events = Events(writer, reader)
         self.people = People(writer, reader)
         self.nodes = Nodes(writer, reader)
         self.meta = Meta(writer, reader)
         self.images = Images(writer, reader)
         self.history = History(writer, reader)
         self.agents = Agents(writer, reader)
+        self.shares = Shares(writer, reader)
 
     @classmethod
     async def open(

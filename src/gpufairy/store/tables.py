@@ -229,6 +229,26 @@ Index("reading_blocks_age", reading_blocks.c.step_s, reading_blocks.c.start)
 
 drained = Table("drained", metadata, Column("node", Text, primary_key=True), Column("why", Text, nullable=False))
 
+# How GPUs are shared, by UUID, kind or `*`; and the last self-test of each GPU in each way of sharing it.
+share_rules = Table(
+    "share_rules",
+    metadata,
+    Column("of", Text, primary_key=True),
+    Column("fgpu_parts", BigInteger),
+    Column("sharing", Text),
+)
+
+isolation_tests = Table(
+    "isolation_tests",
+    metadata,
+    Column("gpu", Text, primary_key=True),
+    Column("sharing", Text, primary_key=True),
+    Column("node", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("driver", Text),
+    Column("attempts", Text, nullable=False),
+)
+
 meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
 
 # One row. Made before any migration, by leader.py: who may not write may not migrate either.

@@ -1,5 +1,6 @@
 """fairy.toml: every setting, its default and what it is for. Unknown names are refused with the nearest right one."""
 import tomllib
+from datetime import time, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,9 @@ from gpufairy.core.amounts import parse_cpus, parse_duration, parse_size
 from gpufairy.core.cluster import Policy
 from gpufairy.core.errors import BadInput
 from gpufairy.core.image import ImageRules, image_name
-from gpufairy.core.share import PARTS
+from gpufairy.core.selftest_due import parse_nightly
 from gpufairy.wire.read import Strict, read
+from gpufairy.wire.shares import parts_of_fgpu
 from gpufairy.wire.submit import SubmitBody
 
 LARGEST_FILE = 1 << 20
@@ -34,7 +36,9 @@ class NodeConfig(Strict):
 
 class GpuConfig(Strict):
     simulate: str | None = None  # "4xA100-40GB,1xH200"
-    fgpu_per_gpu: float | int = 1  # how many fGPU one GPU is
+    fgpu_per_gpu: float | int = 1  # how many fGPU one GPU is; `fairy share` says it for a kind or a single GPU
+    exclusive: bool = True  # while a GPU is shared by MPS, its compute mode lets no program use it that goes round MPS
+    mig: str = "fixed"  # "auto": GPUs in MIG mode are cut anew, where nobody is, for what waits in the queue
 
 
 class PolicyConfig(Strict):
@@ -43,6 +47,7 @@ class PolicyConfig(Strict):
     silent_after: str = "60s"  # a node without an answer for so long has its sessions marked LOST
     log_cap: str = "64MiB"  # per session; the middle of a longer log is cut
     keep_ended: str = "30d"  # logs and results of ended sessions are kept so long
+    over_share: str = "30s"  # a session with more GPU memory than its share is told, and stopped so long after; "off": only told
 
 
 class SshConfig(Strict):
@@ -99,6 +104,16 @@ class WatchConfig(Strict):
     user_labels: Annotated[list[str], Field(max_length=50)] = ["user", "owner"]  # noqa: RUF012 - labels of theirs that name the user
     users: Annotated[list[str], Field(max_length=10_000)] = []  # noqa: RUF012 - only these are found by a rule or label; none: any name
     sample_every: str = "1s"  # how often the GPUs of this host are read
+    kubernetes: str = "auto"  # names of pods: as a pod of the cluster, or by KUBECONFIG; "off"; or the path of a kubeconfig
+    kubernetes_node: str | None = None  # what the cluster calls this host; None: NODE_NAME, or the host's name
+    kubelet: str = "/var/lib/kubelet"  # its root folder
+    session_namespace: str | None = None  # pods there with our labels are sessions; None: none are, whatever their labels say
+
+
+class SelftestConfig(Strict):
+    """What really holds sessions to their shares of a GPU is tried, not believed."""
+
+    nightly: str = "03:00"  # when idle GPUs are tested each night, by the clock of this machine; "off": only new ones, and when asked
 
 
 class Config(Strict):
@@ -112,6 +127,7 @@ class Config(Strict):
     gpus: GpuConfig = GpuConfig()
     policy: PolicyConfig = PolicyConfig()
     watch: WatchConfig = WatchConfig()
+    selftest: SelftestConfig = SelftestConfig()
     presets: Annotated[dict[str, SubmitBody], Field(max_length=100)] = {}  # noqa: RUF012 - frozen with the model
 
     def to_policy(self) -> Policy:
@@ -142,8 +158,16 @@ class Config(Strict):
         return self.presets[self.ssh.preset]
 
     @property
+    def nightly_selftest(self) -> time | None:
+        return parse_nightly(self.selftest.nightly)
+
+    @property
     def log_cap_bytes(self) -> int:
         return parse_size(self.policy.log_cap, "policy.log_cap")
+
+    @property
+    def over_share_grace(self) -> timedelta | None:
+        return None if self.policy.over_share == "off" else parse_duration(self.policy.over_share, "policy.over_share")
 
     @property
     def cpus_milli(self) -> int | None:
@@ -161,11 +185,14 @@ class Config(Strict):
         return every_s
 
     @property
+    def mig_auto(self) -> bool:
+        if self.gpus.mig not in ("fixed", "auto"):
+            raise BadInput(f"gpus.mig: found {self.gpus.mig[:40]!r}", "Write fixed, or auto.")
+        return self.gpus.mig == "auto"
+
+    @property
     def fgpu_parts(self) -> int:
-        if not 0.01 <= self.gpus.fgpu_per_gpu <= 1000:
-            found = f"gpus.fgpu_per_gpu: {self.gpus.fgpu_per_gpu} is not between 0.01 and 1000"
-            raise BadInput(found, "Write how many fGPU one GPU is, such as 5.")
-        return int(self.gpus.fgpu_per_gpu * PARTS)
+        return parts_of_fgpu(self.gpus.fgpu_per_gpu, "gpus.fgpu_per_gpu")
 
 
 def load_config(path: Path | None) -> Config:

@@ -9,7 +9,7 @@ from gpufairy.core.errors import BadInput
 from gpufairy.core.image import image_name
 from gpufairy.core.names import RESERVED_ENV, label, session_name
 from gpufairy.core.session import Request, SessionKind
-from gpufairy.core.share import ONE_GPU, Share, parse_share
+from gpufairy.core.share import ONE_GPU, Share, ShareKind, parse_share
 from gpufairy.wire.read import Strict
 
 MOST_COPIES = 1000
@@ -30,6 +30,7 @@ class SubmitBody(Strict):
     name: Text | None = None
     gpus: Amount | None = None
     gpu_kind: Text | None = None
+    gpu_memory: Amount | None = None
     cpus: Amount | None = None
     memory: Amount | None = None
     image: Text | None = None
@@ -71,11 +72,11 @@ class Submission:
 
 def understood(body: SubmitBody, has_gpus: bool) -> Submission:
     """Raises BadInput naming the field. `has_gpus`: without a word about GPUs, one whole GPU where there is one."""
-    command = read_command(body.command)
+    command, share = read_command(body.command), read_share(body.gpus, has_gpus)
     kind = read_kind(body.kind, command)
     after = (body.after,) if isinstance(body.after, str) else tuple(body.after or ())
     request = Request(
-        share=read_share(body.gpus, has_gpus),
+        share=share,
         command=command,
         cpus_milli=None if body.cpus is None else parse_cpus(str(body.cpus)),
         memory_bytes=None if body.memory is None else read_memory(str(body.memory)),
@@ -89,6 +90,7 @@ def understood(body: SubmitBody, has_gpus: bool) -> Submission:
         workdir=None if body.workdir is None else no_nul(body.workdir, "workdir"),
         retries=within(body.retry or 0, 0, MOST_RETRIES, "retry"),
         after=tuple(session_name(name, "after") for name in after),
+        gpu_memory_bytes=None if body.gpu_memory is None else read_gpu_memory(str(body.gpu_memory), share),
     )
     return Submission(
         kind=kind,
@@ -130,11 +132,18 @@ def read_command(command: str | list[str] | None) -> tuple[str, ...]:
     return tuple(no_nul(word, "command") for word in words)
 
 
-def read_memory(text: str) -> int:
-    size = parse_size(text, "memory")
+def read_memory(text: str, what: str = "memory") -> int:
+    size = parse_size(text, what)
     if size < LEAST_MEMORY:
-        raise BadInput(f"memory: {shown(text)} is less than 1 MiB", "Write a number and a unit, such as 512MiB, 16GiB or 16G.")
+        raise BadInput(f"{what}: {shown(text)} is less than 1 MiB", "Write a number and a unit, such as 512MiB, 16GiB or 16G.")
     return size
+
+
+def read_gpu_memory(text: str, share: Share) -> int:
+    if share.kind not in (ShareKind.FRACTION, ShareKind.FGPU):
+        found = f"gpu_memory: goes with a fraction of a GPU, found gpus {share}"
+        raise BadInput(found, "Ask for --gpus 0.5 --gpu-memory 20GiB; whole GPUs and MIG instances come with all of their memory.")
+    return read_memory(text, "gpu_memory")
 
 
 def read_env(env: dict[str, str | int | float | bool]) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,97 @@
+"""Over its share: what the readings say a session takes of a GPU beyond what it was given. Told at once, stopped by policy.
+
+For what nothing enforces: time-sliced GPUs, sessions that are plain processes, programs that go round the share library.
+An unknown reading is never taken for too much.
+"""
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from gpufairy.core.amounts import show_size
+from gpufairy.core.node_sample import NodeSample, ProcessReading
+from gpufairy.core.session import GpuSeat, Session
+from gpufairy.core.share import PARTS
+from gpufairy.core.sharing import MEMORY, SM, is_fraction
+
+# Drivers round allocations up to 2 MiB, and what a context takes is estimated: less than this is no wrongdoing.
+SLACK_BYTES = 256 * 2**20
+SLACK_BUSY = 0.15  # of the GPU's time: the driver's own figure is a mean over a sixth of a second
+LOOKS = 3  # in a row, before anybody is told: what a process frees is seen a second later
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """One session on one GPU, above what it was given."""
+
+    session_id: str
+    gpu: str
+    what: str  # MEMORY or SM
+    used: float  # bytes, or part of the GPU's time
+    given: float
+    neighbours: tuple[str, ...] = ()  # ids of the others on the same GPU
+
+    @property
+    def words(self) -> str:
+        if self.what == MEMORY:
+            return f"it holds {show_size(int(self.used))} of GPU memory, its share is {show_size(int(self.given))}"
+        return f"it takes {self.used:.0%} of the GPU, its share is {self.given:.0%}"
+
+
+def excesses(sample: NodeSample, sessions: Iterable[Session]) -> list[Excess]:
+    """Of the sessions with a part of a GPU of this host."""
+    on = {session.id: [process for process in sample.processes if process.owner.session_id == session.id] for session in sessions}
+    seats = [(session, seat) for session in sessions if session.seat is not None for seat in session.seat.gpus]
+    found: list[Excess] = []
+    for session, seat in seats:
+        if seat.simulated or not is_fraction(seat):
+            continue
+        neighbours = tuple(other.id for other, its in seats if its.uuid == seat.uuid and other.id != session.id)
+        here = [process for process in on[session.id] if process.on.uuid == seat.uuid]
+        found += [one for one in (_memory(session, seat, here, neighbours), _busy(session, seat, here, neighbours)) if one is not None]
+    return found
+
+
+def _memory(session: Session, seat: GpuSeat, here: Sequence[ProcessReading], neighbours: tuple[str, ...]) -> Excess | None:
+    used = sum(process.on.memory_bytes or 0 for process in here)  # what is not known is not counted against anybody
+    if used <= seat.memory_bytes + SLACK_BYTES:
+        return None
+    return Excess(session.id, seat.uuid, MEMORY, used, seat.memory_bytes, neighbours)
+
+
+def _busy(session: Session, seat: GpuSeat, here: Sequence[ProcessReading], neighbours: tuple[str, ...]) -> Excess | None:
+    """Only where it takes something from somebody, and nothing holds it: by MPS a part of the multiprocessors may be busy all the time."""
+    if not neighbours or SM in seat.enforced:
+        return None
+    used, given = sum(process.on.utilisation or 0.0 for process in here), seat.parts / PARTS
+    return Excess(session.id, seat.uuid, SM, used, given, neighbours) if used > given + SLACK_BUSY else None
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """How long one has been over its share."""
+
+    since: datetime
+    looks: int
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    told: tuple[Excess, ...]  # for the first time
+    stopped: tuple[Excess, ...]
+    over: Mapping[tuple[str, str, str], Over] = field(default_factory=dict)  # to be handed in with the next look
+
+
+def judge(found: Iterable[Excess], before: Mapping[tuple[str, str, str], Over], now: datetime, grace: timedelta | None) -> Judged:
+    """`grace`: between being told and being stopped; None: nobody is stopped. Only memory is worth a stop: time comes back."""
+    told, stopped, over = [], [], {}
+    for one in found:
+        key = (one.session_id, one.gpu, one.what)
+        last = before.get(key, Over(now, 0))
+        tell = not last.told and last.looks + 1 >= LOOKS
+        over[key] = Over(now if tell else last.since, last.looks + 1, last.told or tell)
+        if tell:
+            told.append(one)
+        elif last.told and one.what == MEMORY and grace is not None and now - last.since >= grace:
+            stopped.append(one)
+    return Judged(tuple(told), tuple(stopped), over)

@@ -1,0 +1,69 @@
+"""Which GPUs the isolation self-test is due on, and what it may take there: only what nobody uses. Pure: the hour is an argument."""
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from datetime import time as TimeOfDay
+
+from gpufairy.core.errors import BadInput
+from gpufairy.core.free_now import free_now
+from gpufairy.core.node import Gpu, Sharing
+from gpufairy.core.node_sample import NodeSample
+from gpufairy.core.room import GpuRoom
+from gpufairy.core.share import PARTS, Share, ShareKind
+from gpufairy.core.sharing import IsolationTest
+
+NIGHT = timedelta(hours=3)  # how long after its hour the test may still begin: a GPU may be busy at first
+HALF = Share(ShareKind.FRACTION, PARTS // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Why it cannot be tested now."""
+
+    why: str
+
+
+def parse_nightly(text: str, what: str = "selftest.nightly") -> TimeOfDay | None:
+    """`03:00`, by the clock of the server's machine; `off`: None."""
+    if text == "off":
+        return None
+    hour, colon, minute = text.partition(":")
+    if colon and hour.isdecimal() and minute.isdecimal() and len(minute) == 2 and int(hour) < 24 and int(minute) < 60:
+        return TimeOfDay(int(hour), int(minute))
+    raise BadInput(f"{what}: {text[:40]!r} is no time of day", "Write it as 03:00, or off.")
+
+
+def sharing_of(gpu: Gpu) -> Sharing:
+    return Sharing.MIG if gpu.mig is not None else gpu.sharing
+
+
+def is_due(gpu: Gpu, tests: Mapping[tuple[str, Sharing], IsolationTest], now: datetime, nightly: TimeOfDay | None) -> bool:
+    """Never tested as it is shared now; or not since its hour of this night. `now` is in the zone of the machine."""
+    if gpu.simulated:
+        return False
+    test = tests.get((gpu.uuid, sharing_of(gpu)))
+    if test is None:
+        return True
+    if nightly is None:
+        return False
+    hour = now.replace(hour=nightly.hour, minute=nightly.minute, second=0, microsecond=0)
+    begun = hour if hour <= now else hour - timedelta(days=1)
+    return now - begun < NIGHT and test.at < begun
+
+
+def shares_to_take(room: GpuRoom, sample: NodeSample | None) -> tuple[Share, ...] | Busy:
+    """Two halves of a GPU that is wholly free; of one in MIG mode two free instances, or the only one."""
+    gpu = room.gpu
+    if gpu.mig is not None:
+        free = [instance.profile for instance in gpu.instances or () if (instance.start, instance.size) not in room.cut]
+        return tuple(Share(ShareKind.MIG, 0, profile) for profile in free[:2]) or Busy("no MIG instance of it is free")
+    if not room.is_free:
+        return Busy("sessions are on it")
+    device = None if sample is None else next((device for device in sample.devices if device.uuid == gpu.uuid), None)
+    if sample is not None and device is not None and (now := free_now(device, sample)).free is False:
+        return Busy(now.why)
+    return HALF, HALF
+
+
+def real_gpus(gpus: Sequence[Gpu]) -> list[Gpu]:
+    return [gpu for gpu in gpus if not gpu.simulated]

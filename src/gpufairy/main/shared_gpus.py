@@ -1,0 +1,75 @@
+"""GPUs that are shared in fractions: MPS made ready before a session starts, watched while it runs, its news told to those it befell."""
+import logging
+from pathlib import Path
+
+from gpufairy.control.house import House
+from gpufairy.core.errors import EngineRefused
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.session import Session
+from gpufairy.core.sharing import by_mps, sm_percent
+from gpufairy.core.steps import noted
+from gpufairy.devices.compute_mode import KeptComputeMode
+from gpufairy.devices.memory_limits import DriverMemoryLimits, cgroup_of
+from gpufairy.devices.mps import HeldShare, MpsDaemons, MpsEvent, MpsNews
+from gpufairy.devices.mps_daemon import leave_compute_mode
+from gpufairy.engines.share_files import shared_gpus
+
+log = logging.getLogger("gpufairy.mps")
+QUIET = frozenset({MpsEvent.ENDED})  # of no consequence to anybody
+
+
+class SharedGpus:
+    def __init__(self, folder: Path, *, exclusive: bool = True) -> None:
+        """`exclusive`: while a GPU is shared, only MPS's clients may use it."""
+        self._driver = DriverMemoryLimits()
+        self.daemons = MpsDaemons(folder, compute_mode=KeptComputeMode(folder) if exclusive else leave_compute_mode)
+
+    async def ready(self, session: Session) -> Path | None:
+        """The folder of MPS's pipes, if it has a part of a GPU by MPS. Raises EngineRefused."""
+        pipes = None
+        for gpu in session.seat.gpus if session.seat is not None else ():
+            if by_mps(gpu):
+                pipes = await self.daemons.ready(gpu.uuid, sm_percent=sm_percent(gpu), memory_bytes=gpu.memory_bytes)
+            elif not gpu.simulated and not gpu.profile:
+                await self.daemons.give_up(gpu.uuid)
+        return pipes
+
+    async def begun(self, session: Session, pid: int) -> None:
+        """Where the driver itself can limit a container's memory, it does so too: that binds programs that go round the library."""
+        cgroup = cgroup_of(pid)
+        if cgroup is None:
+            return
+        for gpu in shared_gpus(session):
+            try:
+                if await self._driver.hold(gpu.uuid, cgroup, gpu.memory_bytes):
+                    log.info("session %s is held to %d bytes of GPU %s by the driver", session.name, gpu.memory_bytes, gpu.uuid)
+            except EngineRefused as error:  # the library holds it still
+                log.warning("session %s: %s", session.name, error.detail)
+
+    async def look(self, house: House) -> None:
+        """A loop's turn."""
+        held: dict[str, list[HeldShare]] = {}
+        for session in house.book.holding():
+            for gpu in session.seat.gpus if session.seat is not None and session.phase is not Phase.PLACED else ():
+                if by_mps(gpu):
+                    held.setdefault(gpu.uuid, []).append(HeldShare(session.id, sm_percent(gpu), gpu.memory_bytes))
+        for news in await self.daemons.watch(held, processes_seen(house)):
+            await self._tell(house, news)
+
+    async def _tell(self, house: House, news: MpsNews) -> None:
+        if news.event in QUIET:
+            log.info("%s", news.words)
+            return
+        log.warning("%s", news.words)
+        befallen = [session for one in news.sessions if (session := house.book.get(one)) is not None]
+        await house.save([noted(session, news.event, house.clock(), news.words) for session in befallen])
+
+
+def processes_seen(house: House) -> dict[str, set[int]]:
+    """By the GPU they are on: those that MPS does not know went round it."""
+    seen: dict[str, set[int]] = {}
+    for node in house.nodes:
+        host = house.watch.host(node.name)
+        for process in host.sample.processes if host is not None and host.sample is not None else ():
+            seen.setdefault(process.on.uuid, set()).add(process.on.pid)
+    return seen

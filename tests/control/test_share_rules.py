@@ -1,0 +1,121 @@
+"""Shares in the house: rules and tests are kept, change what is offered at once, and a session over its share is told and stopped."""
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from house_scene import a_house
+
+from builders import NOW
+from gpufairy.control.over_share import ShareWatch
+from gpufairy.core.errors import Conflict, NoSuchThing
+from gpufairy.core.node import Sharing
+from gpufairy.core.node_sample import NodeSample, ProcessReading
+from gpufairy.core.owner import KnownBy, Owner, RunningProcess
+from gpufairy.core.reading import GpuProcess
+from gpufairy.core.session import Outcome
+from gpufairy.core.share import PARTS
+from gpufairy.core.sharing import MEMORY, SM, Attempt, IsolationTest, ShareRule, Verdict
+
+GIB = 2**30
+
+
+async def looked(scene):
+    await scene.house.look_at_nodes()
+    return scene.house.nodes[0].gpus[0]
+
+
+async def test_a_rule_is_kept_over_a_restart_and_what_it_leaves_open_stays(tmp_path):
+    async with a_house(tmp_path) as scene:
+        await scene.house.shares.set(ShareRule("*", 5 * PARTS), scene.house.found_nodes(), [])
+        await scene.house.shares.set(ShareRule("*", sharing=Sharing.TIME), scene.house.found_nodes(), [])
+    async with a_house(tmp_path) as scene:
+        gpu = await looked(scene)
+        assert (gpu.fgpu_parts, gpu.sharing) == (5 * PARTS, Sharing.TIME)
+        await scene.house.shares.clear("*", scene.house.found_nodes(), [])
+        assert (await looked(scene)).fgpu_parts == PARTS
+
+
+async def test_a_rule_for_what_is_not_there_is_refused_with_the_nearest(tmp_path):
+    async with a_house(tmp_path) as scene:
+        with pytest.raises(NoSuchThing, match="did you mean A100-40GB"):
+            await scene.house.shares.set(ShareRule("A100-40G", 2 * PARTS), scene.house.found_nodes(), [])
+        with pytest.raises(NoSuchThing, match="no rule"):
+            await scene.house.shares.clear("*", scene.house.found_nodes(), [])
+
+
+async def test_how_a_gpu_is_shared_is_not_changed_under_those_who_are_on_it_but_how_many_fgpu_it_is_may_be(tmp_path):
+    async with a_house(tmp_path, gpus=1) as scene:
+        session = await scene.submit(gpus="0.5")
+        await scene.rest()
+        shares, nodes = scene.house.shares, scene.house.found_nodes()
+        with pytest.raises(Conflict, match="sessions of ann are on GPUs"):
+            await shares.set(ShareRule("*", sharing=Sharing.TIME), nodes, scene.house.book.holding())
+        await shares.set(ShareRule("*", 5 * PARTS), nodes, scene.house.book.holding())
+        await scene.stop(session)
+        await scene.rest()
+        await shares.set(ShareRule("*", sharing=Sharing.TIME), nodes, scene.house.book.holding())
+
+
+async def test_what_a_test_found_is_kept_and_told_by_seats(tmp_path):
+    attempts = (Attempt("cuMemAlloc", MEMORY, Verdict.ENFORCED, "20 of 20 GiB"), Attempt("%smid", SM, Verdict.FAILED, "132 of 66"))
+    async with a_house(tmp_path) as scene:
+        real = replace(scene.house.nodes[0].gpus[0], simulated=False)
+        await scene.house.shares.tested(IsolationTest("here", real.uuid, Sharing.MPS, NOW, attempts, "580.1"))
+    async with a_house(tmp_path) as scene:
+        assert scene.house.shares.tests()[0].attempts == attempts
+        node = replace(scene.house.nodes[0], gpus=(real,))
+        assert scene.house.shares.applied(node).gpus[0].held_to == (MEMORY,)
+
+
+def greedy(scene, session, gib):
+    """What the host tells: a process of that session with so much memory."""
+    gpu = session.seat.gpus[0].uuid
+    owner = Owner(session.owner, KnownBy.SESSION, session.id, session.name)
+    on = ProcessReading(GpuProcess(7, gpu, gib * GIB), RunningProcess(7, 1, 1000, "python"), owner)
+    scene.house.watch.take(NodeSample("here", scene.clock(), 1.0, processes=(on,)), own=True)
+
+
+async def two_real_halves(scene):
+    first, second = await scene.submit(gpus="0.5"), await scene.submit(gpus="0.5")
+    await scene.rest()
+    for session in (first, second):
+        live = await scene.now(session)
+        seat = replace(live.seat, gpus=(replace(live.seat.gpus[0], simulated=False),))
+        scene.house.book.put(replace(live, seat=seat))
+    return await scene.now(first), await scene.now(second)
+
+
+async def look_for(scene, watch, session, gib, seconds):
+    for _ in range(seconds):
+        greedy(scene, session, gib)
+        await watch.look()
+        scene.clock.go_on(timedelta(seconds=1))
+
+
+async def whys(scene, session):
+    events = await scene.house.store.events.page(owner=None, session_id=session.id, after=0, limit=100)
+    return {event.what: event.why for event in events}
+
+
+async def test_a_session_over_its_share_is_told_then_stopped_and_its_neighbour_told_why(tmp_path):
+    async with a_house(tmp_path, gpus=1) as scene:
+        greedy_one, neighbour = await two_real_halves(scene)
+        watch = ShareWatch(scene.house, timedelta(seconds=30))
+        await look_for(scene, watch, greedy_one, 25, 5)
+        assert "it holds 25 GiB of GPU memory, its share is 20 GiB" in (await whys(scene, greedy_one))["over_share"]
+        assert (await scene.now(greedy_one)).wanted == "run"
+        await look_for(scene, watch, greedy_one, 25, 31)
+        await scene.rest()
+        ended = await scene.now(greedy_one)
+        assert ended.outcome is Outcome.EVICTED
+        assert "more of its GPU than its share" in ended.why
+        assert "a neighbour on your GPU" in (await whys(scene, neighbour))["neighbour_over_share"]
+        assert (await scene.now(neighbour)).state == "RUNNING"
+
+
+async def test_with_over_share_off_a_session_is_told_and_goes_on(tmp_path):
+    async with a_house(tmp_path, gpus=1) as scene:
+        greedy_one, _ = await two_real_halves(scene)
+        await look_for(scene, ShareWatch(scene.house, None), greedy_one, 25, 100)
+        assert "over_share" in await whys(scene, greedy_one)
+        assert (await scene.now(greedy_one)).state == "RUNNING"

@@ -1,0 +1,96 @@
+"""Over its share: told after a few looks, stopped after the grace, and never for what is not known."""
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from gpufairy.core.node import Sharing
+from gpufairy.core.node_sample import NodeSample, ProcessReading
+from gpufairy.core.over_share import LOOKS, Excess, excesses, judge
+from gpufairy.core.owner import KnownBy, Owner, RunningProcess
+from gpufairy.core.reading import GpuProcess
+from gpufairy.core.session import GpuSeat, Seat
+from gpufairy.core.share import PARTS
+from gpufairy.core.sharing import MEMORY, SM
+from scenes import GIB, a_session
+
+NOW = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
+GRACE = timedelta(seconds=30)
+
+
+def holder(name, parts=PARTS // 2, **fields):
+    part = replace(GpuSeat(0, "GPU-1", parts, 40 * GIB * parts // PARTS, "A100-40GB", sharing=Sharing.MPS), **fields)
+    return replace(a_session(name=name), id=name, seat=Seat("gpu01", 1000, GIB, (part,)))
+
+
+def sample(*processes):
+    return NodeSample("gpu01", NOW, 1.0, processes=tuple(processes))
+
+
+def process(session, memory_gib=None, utilisation=None, pid=1, uuid="GPU-1"):
+    memory = None if memory_gib is None else int(memory_gib * GIB)
+    owner = Owner("kim", KnownBy.SESSION, session, session)
+    return ProcessReading(GpuProcess(pid, uuid, memory, utilisation), RunningProcess(pid, 1, 1000, "python"), owner)
+
+
+def found(*processes, sessions=None):
+    return excesses(sample(*processes), sessions or [holder("a"), holder("b")])
+
+
+def test_a_session_within_its_share_is_left_alone():
+    assert found(process("a", 20), process("b", 3)) == []
+
+
+def test_all_processes_of_a_session_count_together():
+    [excess] = found(process("a", 11, pid=1), process("a", 11, pid=2), process("b", 20, pid=3))
+    assert (excess.session_id, excess.what, excess.used, excess.neighbours) == ("a", MEMORY, 22 * GIB, ("b",))
+    assert excess.words == "it holds 22 GiB of GPU memory, its share is 20 GiB"
+
+
+def test_memory_that_is_not_known_counts_against_nobody():
+    assert found(process("a", None), process("a", 19, pid=2)) == []
+
+
+def test_a_whole_gpu_and_a_simulated_one_have_no_share_to_be_over():
+    assert found(process("a", 90), sessions=[holder("a", PARTS)]) == []
+    assert found(process("a", 90), sessions=[holder("a", simulated=True)]) == []
+
+
+def test_time_is_over_only_where_it_is_taken_from_somebody_and_nothing_holds_it():
+    assert [one.what for one in found(process("a", 1, 0.9))] == [SM]
+    assert found(process("a", 1, 0.9), sessions=[holder("a")]) == []
+    assert found(process("a", 1, 0.9), sessions=[holder("a", enforced=("sm",)), holder("b")]) == []
+
+
+def walk(excess, seconds, grace=GRACE):
+    """One look a second; what was said at each."""
+    over, said = {}, []
+    for second in range(seconds):
+        judged = judge([excess] if excess else [], over, NOW + timedelta(seconds=second), grace)
+        over = judged.over
+        said.append("tell" if judged.told else "stop" if judged.stopped else "")
+    return said
+
+
+TOO_MUCH = Excess("a", "GPU-1", MEMORY, 30 * GIB, 20 * GIB)
+
+
+def test_it_is_told_once_and_stopped_a_grace_later():
+    said = walk(TOO_MUCH, LOOKS + 31)
+    assert said.index("tell") == LOOKS - 1
+    assert said.count("tell") == 1
+    assert said.index("stop") == LOOKS - 1 + 30
+
+
+def test_without_a_grace_nobody_is_stopped():
+    assert "stop" not in walk(TOO_MUCH, 1000, grace=None)
+
+
+def test_nobody_is_stopped_for_time():
+    assert "stop" not in walk(Excess("a", "GPU-1", SM, 0.9, 0.5), 1000)
+
+
+def test_who_gives_it_back_in_time_begins_anew():
+    over = {}
+    for second in range(LOOKS + 20):
+        over = judge([TOO_MUCH], over, NOW + timedelta(seconds=second), GRACE).over
+    over = judge([], over, NOW + timedelta(seconds=LOOKS + 21), GRACE).over
+    assert judge([TOO_MUCH], over, NOW + timedelta(seconds=LOOKS + 60), GRACE).stopped == ()

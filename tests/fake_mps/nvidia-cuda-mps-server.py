@@ -1,0 +1,4 @@
+"""A fake MPS server: as the real one, it ends with its daemon."""
+import sys
+
+sys.stdin.read()
