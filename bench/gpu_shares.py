@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.figures import Figure, Report
+from bench.figures import Figure, Report, line
 from gpufairy.core.node import Gpu, Sharing
 from gpufairy.core.session import GpuSeat
 from gpufairy.core.share import PARTS
@@ -27,7 +27,7 @@ from gpufairy.engines.build_native import build
 from gpufairy.engines.share_files import LIBRARY, share_mounts, write_share
 
 WORKER = Path(__file__).with_name("gpu_share_worker.py")
-TRAIN_S, ROUNDS, CROWD = 8.0, 1000, 16
+TRAIN_S, ROUNDS, CROWD = 4.0, 1000, 16
 REPEATS = 3  # A B A B A B: clocks and heat drift
 SMS = """
 import ctypes, json
@@ -68,9 +68,16 @@ def measure() -> Report:
     missing = what_is_missing()
     if missing:
         return Report("gpu_shares", [Figure("shares of a real GPU", None, "", note=missing)])
-    trained = training()
+    figures = [told(training())]
     with a_lab() as lab:
-        return Report("gpu_shares", [*holds(lab), trained, *costs(lab), *neighbours(lab)])
+        figures += [told(figure) for part in (holds, costs, neighbours) for figure in part(lab)]
+    return Report("gpu_shares", figures)
+
+
+def told(figure: Figure) -> Figure:
+    """As it is found: all of them take some minutes."""
+    print(line(figure), file=sys.stderr, flush=True)
+    return figure
 
 
 def what_is_missing() -> str:
@@ -112,60 +119,57 @@ def over_the_limit(lab: Lab) -> Figure:
     parts = PARTS // 4
     limit = lab.gpu.memory_bytes * parts // PARTS
     size = limit // (CROWD // 2)
-    crowd = [started(lab.share("crowd", parts), ["rounds", str(size)]) for _ in range(CROWD)]
     worst = most = 0
-    for one in crowd:
-        answer(one)
-    for _ in range(ROUNDS):
-        granted = sum(int(text) for text in each(crowd))
-        worst, most = max(worst, granted - limit), max(most, granted)
-        each(crowd)
-    for one in crowd:
-        one.stdin.close()
-        one.wait(60)
+    with workers([(lab.share("crowd", parts), ["rounds", str(size)])] * CROWD) as crowd:
+        for _ in range(ROUNDS):
+            granted = int(sum(each(crowd)))
+            worst, most = max(worst, granted - limit), max(most, granted)
+            each([one for one in crowd if one.last])
     what = f"{ROUNDS} rounds of {CROWD} processes in a share of {limit >> 20} MiB, at most {most >> 20} MiB granted: bytes over"
     return Figure(what, max(0, worst), "bytes", 0, higher_is_better=False)
 
 
 def training() -> Figure:
-    """Bare is without MPS too: so its daemon comes and goes."""
-    bare, shared = [], []
-    for _ in range(REPEATS):
-        bare.append(together([([], ["train", str(TRAIN_S)])])[0]["steps_s"])
-        with a_lab() as lab:
-            shared.append(together([(lab.share("whole", PARTS), ["train", str(TRAIN_S)])])[0]["steps_s"])
-    part = statistics.median(shared) / statistics.median(bare) * 100
-    return Figure("training at share 100 %, as a part of bare", part, "%", 98, note=f"{statistics.median(bare):.1f} steps/s bare")
+    """Bare is without MPS too: it has begun before there is a daemon."""
+    train = ["train", str(TRAIN_S)]
+    with workers([([], train)]) as (bare,), a_lab() as lab, workers([(lab.share("whole", PARTS), train)]) as (shared,):
+        steps = in_turns([[bare], [shared]])
+    part = steps[1] / steps[0] * 100
+    return Figure("training at share 100 %, as a part of bare", part, "%", 98, note=f"{steps[0]:.1f} steps/s bare")
 
 
 def costs(lab: Lab) -> Iterator[Figure]:
     whole, bare = lab.share("whole", PARTS), by_mps(lab)
-    allocated = turn_about([(bare, ["allocate", "2000"]), (whole, ["allocate", "2000"])], "us")
-    yield Figure("a hooked allocation and release of 2 MiB costs more by", allocated[1] - allocated[0], "us", 2, higher_is_better=False,
-                 note=f"bare {allocated[0]:.1f} us; goal 1 us each")  # fmt: skip
-    launched = turn_about([(bare, ["launch", "200000"]), (whole, ["launch", "200000"])], "ns")
-    more = (launched[1] / launched[0] - 1) * 100
-    yield Figure("a kernel launch costs more by", more, "%", 1, higher_is_better=False, note=f"bare {launched[0]:.0f} ns")
+    with workers([(bare, ["allocate", "2000"]), (whole, ["allocate", "2000"])]) as pair:
+        us = in_turns([[one] for one in pair])
+    yield Figure("a hooked allocation and release of 2 MiB costs more by", us[1] - us[0], "us", 2, higher_is_better=False,
+                 note=f"bare {us[0]:.1f} us; the goal is 1 us for each")  # fmt: skip
+    with workers([(bare, ["launch", "200000"]), (whole, ["launch", "200000"])]) as pair:
+        ns = in_turns([[one] for one in pair])
+    yield Figure("a kernel launch costs more by", (ns[1] / ns[0] - 1) * 100, "%", 1, higher_is_better=False, note=f"bare {ns[0]:.0f} ns")
     loads = [[elapsed([*words, "true"]) for _ in range(50)] for words in (whole, plain_mounts(lab))]
     more_ms = (statistics.median(loads[0]) - statistics.median(loads[1])) * 1000
     yield Figure("the library makes the start of `true` longer by", more_ms, "ms", 5, higher_is_better=False)
 
 
 def neighbours(lab: Lab) -> Iterator[Figure]:
-    half = PARTS // 2
-    alone, both, beside_oom = [], [], []
-    for _ in range(REPEATS):
-        alone.append(together([(by_mps(lab), ["train", str(TRAIN_S)])])[0]["steps_s"])
-        both.append([one["steps_s"] for one in together([(lab.share(name, half), ["train", str(TRAIN_S)]) for name in ("a", "b")])])
-        quiet = together([(lab.share("a", half), ["train", str(TRAIN_S)])])[0]["steps_s"]
-        loud = together([(lab.share("a", half), ["train", str(TRAIN_S)]), (lab.share("b", half), ["grab", str(TRAIN_S + 1)])])
-        beside_oom.append((quiet, loud[0]["steps_s"], loud[1]["refused"]))
-    in_all = statistics.median(sum(pair) for pair in both) / statistics.median(alone) * 100
-    apart = max(max(pair) / min(pair) for pair in both)
+    half, train = PARTS // 2, ["train", str(TRAIN_S)]
+    programs = [(by_mps(lab), train), (lab.share("a", half), train), (lab.share("b", half), train)]
+    programs.append((lab.share("c", half), ["grab", str(TRAIN_S + 2)]))
+    with workers(programs) as (alone, first, second, greedy):
+        one, two, quiet, loud, refusals = [], [], [], [], []
+        for _ in range(REPEATS):
+            one.append(alone.go())
+            two.append(each([first, second]))
+            quiet.append(first.go())
+            beside = each([first, greedy])
+            loud.append(beside[0])
+            refusals.append(beside[1])
+    in_all = statistics.median(map(sum, two)) / statistics.median(one) * 100
+    apart = max(max(pair) / min(pair) for pair in two)
     yield Figure("two at 50 % together, as a part of one alone", in_all, "%", 95, note=f"the faster had {apart:.2f} x the slower's")
-    kept = statistics.median(loud / quiet for quiet, loud, _ in beside_oom) * 100
-    refusals = sum(count for _, _, count in beside_oom)
-    yield Figure("training beside a neighbour that runs out of memory", kept, "%", 95, note=f"{refusals:.0f} refusals")
+    kept = statistics.median(loud) / statistics.median(quiet) * 100
+    yield Figure("training beside a neighbour that runs out of memory", kept, "%", 95, note=f"{sum(refusals):.0f} refusals")
 
 
 def by_mps(lab: Lab) -> list[str]:
@@ -179,46 +183,65 @@ def plain_mounts(lab: Lab) -> list[str]:
     return [*words[:4], "\n".join(line for line in words[4].splitlines() if "/etc/ld.so.preload" not in line), *words[5:]]
 
 
-def turn_about(programs: list[tuple[list[str], list[str]]], figure: str) -> list[float]:
-    """Each alone, in turns; the median of each."""
-    found: list[list[float]] = [[] for _ in programs]
+class Worker:
+    """gpu_share_worker.py with or without a share: works once for each `go`."""
+
+    def __init__(self, share: list[str], arguments: list[str]) -> None:
+        command = [*share, sys.executable, str(WORKER), *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._what, self.last = shlex.join(arguments), 0.0
+
+    def ask(self) -> None:
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> str:
+        said = self._process.stdout.readline()
+        if not said:
+            raise RuntimeError(f"{self._what} ended with code {self._process.wait(10)} and no figure")
+        return said
+
+    def heard(self) -> float:
+        self.last = float(self.answer())
+        return self.last
+
+    def go(self) -> float:
+        self.ask()
+        return self.heard()
+
+    def end(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._process.stdout.close()
+
+
+@contextlib.contextmanager
+def workers(programs: list[tuple[list[str], list[str]]]) -> Iterator[list[Worker]]:
+    """All of them begun, and ready."""
+    begun = [Worker(*program) for program in programs]
+    try:
+        for one in begun:
+            one.answer()
+        yield begun
+    finally:
+        for one in begun:
+            one.end()
+
+
+def each(begun: list[Worker]) -> list[float]:
+    """All at once."""
+    for one in begun:
+        one.ask()
+    return [one.heard() for one in begun]
+
+
+def in_turns(groups: list[list[Worker]]) -> list[float]:
+    """A B A B A B: clocks and heat drift. The median of each."""
+    found: list[list[float]] = [[] for _ in groups]
     for _ in range(REPEATS):
-        for place, program in enumerate(programs):
-            found[place].append(together([program])[0][figure])
+        for place, group in enumerate(groups):
+            found[place].append(sum(each(group)))
     return [statistics.median(values) for values in found]
-
-
-def together(programs: list[tuple[list[str], list[str]]]) -> list[dict[str, float]]:
-    """All at once, begun when all of them are ready."""
-    running = [started(*program) for program in programs]
-    for one in running:
-        answer(one)
-    for one in running:
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    told = [json.loads(answer(one)) for one in running]
-    for one in running:
-        one.stdin.close()
-        one.wait(60)
-    return told
-
-
-def started(share: list[str], arguments: list[str]) -> "subprocess.Popen[str]":
-    return subprocess.Popen([*share, sys.executable, str(WORKER), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def answer(process: "subprocess.Popen[str]") -> str:
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(f"{shlex.join(process.args[-2:])} ended with code {process.wait(10)} and no figure")
-    return line
-
-
-def each(crowd: list["subprocess.Popen[str]"]) -> list[str]:
-    for one in crowd:
-        one.stdin.write("next\n")
-        one.stdin.flush()
-    return [answer(one) for one in crowd]
 
 
 def run_text(share: list[str], command: list[str]) -> str:
@@ -229,5 +252,3 @@ def elapsed(command: list[str]) -> float:
     began = time.perf_counter()
     subprocess.run(command, timeout=60, check=True)
     return time.perf_counter() - began
-
-

@@ -64,7 +64,7 @@ static Result created(struct process *process, int gpu, Device device, Context *
         return CUDA_NOT_INITIALIZED; \
     int gpu = gpu_of(process, device); \
     if (!open_context(process, gpu)) \
-        return CUDA_OUT_OF_MEMORY; \
+        return refusal_of(device); \
     return created(process, gpu, device, context, driver values)
 
 EXPORT Result cuCtxCreate(Context *context, unsigned flags, Device device) {
@@ -116,7 +116,7 @@ EXPORT Result cuDevicePrimaryCtxRetain(Context *context, Device device) {
         return CUDA_NOT_INITIALIZED;
     int gpu = gpu_of(process, device);
     if (!open_context(process, gpu))
-        return CUDA_OUT_OF_MEMORY;
+        return refusal_of(device);
     Result result = driver(context, device);
     lock(&process->lock);
     if (result != 0 || process->primaries[device] != NULL)

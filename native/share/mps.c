@@ -60,6 +60,10 @@ static bool is_one(const struct limits *limits, const char *name, size_t length,
     size_t digits = 0;
     int number = 0;
     *gpu = NOT_OURS;
+    for (; length > 0 && *name == ' '; length--)
+        name++;
+    while (length > 0 && name[length - 1] == ' ')
+        length--;
     for (; digits < length && digits < 4 && name[digits] >= '0' && name[digits] <= '9'; digits++)
         number = number * 10 + (name[digits] - '0');
     if (digits == length && length > 0) {

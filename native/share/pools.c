@@ -15,6 +15,7 @@ struct request {
     Stream stream;
     void *driver;
     Result (*is_capturing)(Stream, int *);
+    bool is_new; /* we have not met this pool before */
 };
 
 static struct pool *pool_find(struct process *process, Pool pool) {
@@ -86,6 +87,12 @@ static Device device_of(struct process *process, Stream stream, const struct wan
     return live != NULL ? live->device : current->device;
 }
 
+static void pool_forget(struct process *process, Pool pool) {
+    struct pool *known = pool_find(process, pool);
+    if (known != NULL)
+        *known = process->pools[--process->pool_count];
+}
+
 /* Which pool it is, and on which GPU. A pool that nobody told us of is taken for the current device's. */
 static int find_pool(struct process *process, struct request *request, const struct wanted *current) {
     Result (*get_pool)(Pool *, Device) = REAL(Result(*)(Pool *, Device), cuDeviceGetMemPool);
@@ -97,6 +104,7 @@ static int find_pool(struct process *process, struct request *request, const str
     if (known == NULL && !pool_note(process, pool, request->pool == NULL ? gpu_of(process, device) : current->gpu))
         return NOT_OURS;
     request->pool = pool;
+    request->is_new = known == NULL;
     return known != NULL ? known->gpu : pool_find(process, pool)->gpu;
 }
 
@@ -134,15 +142,16 @@ static Result alloc_from(struct process *process, struct request *request, const
     uint64_t advance = 0;
     lock(&process->lock);
     int gpu = find_pool(process, request, current);
-    bool is_counted = gpu != NOT_OURS, fits = is_counted && charge_growth(process, request, gpu, &advance);
-    bool is_host = !is_counted && pool_find(process, request->pool) != NULL && is_from_pool;
+    bool fits = gpu == ON_HOST || (gpu != NOT_OURS && charge_growth(process, request, gpu, &advance));
     unlock(&process->lock);
-    if (!fits && !is_host)
+    if (!fits)
         return CUDA_OUT_OF_MEMORY;
     Result result = call(request, is_from_pool);
-    if (is_host)
+    if (gpu == ON_HOST)
         return result;
     lock(&process->lock);
+    if (result != 0 && request->is_new && is_from_pool)
+        pool_forget(process, request->pool); /* another process's, it may be: nothing can be had from it */
     bool is_within = settle(process, gpu, advance);
     if (result == 0 && !is_within)
         result = undo(process, request, gpu);
@@ -171,19 +180,19 @@ static Result alloc_async(struct request request, bool is_from_pool) {
 #define IS_CAPTURING(suffix) REAL(Result(*)(Stream, int *), cuStreamIsCapturing##suffix)
 
 EXPORT Result cuMemAllocAsync(Pointer *pointer, size_t bytes, Stream stream) {
-    return alloc_async((struct request){pointer, bytes, NULL, stream, real(N_cuMemAllocAsync), IS_CAPTURING()}, false);
+    return alloc_async((struct request){pointer, bytes, NULL, stream, real(N_cuMemAllocAsync), IS_CAPTURING(), false}, false);
 }
 
 EXPORT Result cuMemAllocAsync_ptsz(Pointer *pointer, size_t bytes, Stream stream) {
-    return alloc_async((struct request){pointer, bytes, NULL, stream, real(N_cuMemAllocAsync_ptsz), IS_CAPTURING(_ptsz)}, false);
+    return alloc_async((struct request){pointer, bytes, NULL, stream, real(N_cuMemAllocAsync_ptsz), IS_CAPTURING(_ptsz), false}, false);
 }
 
 EXPORT Result cuMemAllocFromPoolAsync(Pointer *pointer, size_t bytes, Pool pool, Stream stream) {
-    return alloc_async((struct request){pointer, bytes, pool, stream, real(N_cuMemAllocFromPoolAsync), IS_CAPTURING()}, true);
+    return alloc_async((struct request){pointer, bytes, pool, stream, real(N_cuMemAllocFromPoolAsync), IS_CAPTURING(), false}, true);
 }
 
 EXPORT Result cuMemAllocFromPoolAsync_ptsz(Pointer *pointer, size_t bytes, Pool pool, Stream stream) {
-    return alloc_async((struct request){pointer, bytes, pool, stream, real(N_cuMemAllocFromPoolAsync_ptsz), IS_CAPTURING(_ptsz)}, true);
+    return alloc_async((struct request){pointer, bytes, pool, stream, real(N_cuMemAllocFromPoolAsync_ptsz), IS_CAPTURING(_ptsz), false}, true);
 }
 
 /* Where a pool's memory will be: a device's, or managed memory, which is counted on the current device; else the host's. */
@@ -193,11 +202,9 @@ static int gpu_at(struct process *process, const Location *location, int type) {
         return gpu_of(process, location->id);
     if (location->kind == ON_DEVICE_DOMAIN)
         return gpu_of(process, location->id & 0xff);
-    return type == TYPE_MANAGED && current_device(&current) == 0 ? current.gpu : NOT_OURS;
-}
-
-static bool is_on_device(const Location *location, int type) {
-    return location->kind == ON_DEVICE || location->kind == ON_DEVICE_DOMAIN || type == TYPE_MANAGED;
+    if (type != TYPE_MANAGED)
+        return ON_HOST;
+    return current_device(&current) == 0 ? current.gpu : NOT_OURS;
 }
 
 static Result noted(Result result, Pool *pool, const Location *location, int type) {
@@ -216,10 +223,10 @@ EXPORT Result cuMemPoolCreate(Pool *pool, const PoolProperties *wanted) {
     Driver driver = REAL(Driver, cuMemPoolCreate);
     if (driver == NULL)
         return CUDA_NOT_INITIALIZED;
-    if (wanted != NULL && is_on_device(&wanted->location, wanted->type) && gpu_at(here(), &wanted->location, wanted->type) == NOT_OURS)
-        return CUDA_OUT_OF_MEMORY;
     Result result = driver(pool, wanted);
-    return result != 0 ? result : noted(result, pool, &wanted->location, wanted->type);
+    if (result == 0 && (result = noted(result, pool, &wanted->location, wanted->type)) != 0)
+        (void)REAL(Result(*)(Pool), cuMemPoolDestroy)(*pool); /* more pools than we keep */
+    return result;
 }
 
 EXPORT Result cuMemGetDefaultMemPool(Pool *pool, Location *location, int type) {
@@ -240,8 +247,8 @@ static void orphan(struct process *process, Pool pool) {
     if (known == NULL)
         return;
     int gpu = known->gpu;
-    *known = process->pools[--process->pool_count];
-    for (size_t i = 0; gpu != NOT_OURS && i < process->lives.room; i++) {
+    pool_forget(process, pool);
+    for (size_t i = 0; gpu >= 0 && i < process->lives.room; i++) {
         struct live live = process->lives.all[i];
         if (live.kind != LIVE_ASYNC || live.owner != (uint64_t)pool)
             continue;
@@ -252,7 +259,7 @@ static void orphan(struct process *process, Pool pool) {
             again->gpu = (int16_t)gpu;
         i = (size_t)-1; /* the table has moved: from the beginning */
     }
-    if (gpu != NOT_OURS)
+    if (gpu >= 0)
         (void)settle(process, gpu, 0);
 }
 

@@ -52,19 +52,30 @@ int gpu_with(struct process *process, const uint8_t uuid[UUID_BYTES]) {
     return NOT_OURS;
 }
 
-/* By UUID, so that no order of visible devices changes anything. The newer function tells a MIG instance's own. */
-int gpu_of(struct process *process, Device device) {
+/* The newer function tells a MIG instance's own. */
+static Result get_uuid(Device device, uint8_t uuid[UUID_BYTES]) {
     typedef Result (*GetUuid)(uint8_t *, Device);
+    GetUuid get = REAL(GetUuid, cuDeviceGetUuid_v2);
+    if (get == NULL)
+        get = REAL(GetUuid, cuDeviceGetUuid);
+    return get == NULL ? CUDA_NOT_INITIALIZED : get(uuid, device);
+}
+
+Result refusal_of(Device device) {
+    uint8_t uuid[UUID_BYTES];
+    Result result = get_uuid(device, uuid);
+    return result != 0 ? result : CUDA_OUT_OF_MEMORY;
+}
+
+/* By UUID, so that no order of visible devices changes anything. */
+int gpu_of(struct process *process, Device device) {
     uint8_t uuid[UUID_BYTES];
     if (device < 0 || device >= MOST_DEVICES)
         return NOT_OURS;
     int16_t known = __atomic_load_n(&process->gpu_of[device], __ATOMIC_RELAXED);
     if (known != 0)
         return known == NOT_OURS ? NOT_OURS : known - 1;
-    GetUuid get = REAL(GetUuid, cuDeviceGetUuid_v2);
-    if (get == NULL)
-        get = REAL(GetUuid, cuDeviceGetUuid);
-    if (get == NULL || get(uuid, device) != 0)
+    if (get_uuid(device, uuid) != 0)
         return NOT_OURS;
     int gpu = gpu_with(process, uuid);
     __atomic_store_n(&process->gpu_of[device], (int16_t)(gpu == NOT_OURS ? NOT_OURS : gpu + 1), __ATOMIC_RELAXED);
@@ -154,7 +165,7 @@ Result ask(struct wanted *wanted, uint64_t bytes) {
 Result ask_on(struct wanted *wanted, Device device, uint64_t bytes) {
     *wanted = (struct wanted){.process = here(), .device = device};
     wanted->gpu = gpu_of(wanted->process, device);
-    return charge_wanted(wanted, bytes);
+    return wanted->gpu == NOT_OURS ? refusal_of(device) : charge_wanted(wanted, bytes);
 }
 
 Result took(const struct wanted *wanted, Result result, enum kind kind, uint64_t key) {

@@ -16,7 +16,7 @@
 #define FAIRY_LEDGER "/run/fairy/ledger/memory"
 #endif
 #define MIB (1024ull * 1024)
-enum { NOT_OURS = -1, MOST_DEVICES = 64, MOST_POOLS = 256, UUID_BYTES = 16, LONGEST_PATH = 96 /* what a socket's address has room for */ };
+enum { NOT_OURS = -1, ON_HOST = -2, MOST_DEVICES = 64, MOST_POOLS = 256, UUID_BYTES = 16, LONGEST_PATH = 96 /* what a socket's address has room for */ };
 
 /* loaded.c: functions of the objects in this process, found without the loader's help */
 enum library { LIBRARY_CUDA, LIBRARY_NVML, LIBRARY_C, LIBRARIES };
@@ -81,7 +81,7 @@ void live_drop(struct lives *lives, struct live *live); /* moves others: no othe
 /* process.c: this process, and only this one: a forked child finds it empty */
 struct pool {
     Pool pool;
-    int gpu; /* or NOT_OURS */
+    int gpu; /* or NOT_OURS, or ON_HOST */
     uint64_t reserved;
 };
 struct process {
@@ -104,6 +104,7 @@ struct process {
 struct process *here(void);
 int gpu_of(struct process *process, Device device); /* NOT_OURS: not in the limits, so there is nothing to be had */
 int gpu_with(struct process *process, const uint8_t uuid[UUID_BYTES]);
+Result refusal_of(Device device);                   /* of a device that is not ours: the driver's own word if it knows none such, else out of memory */
 bool charge(struct process *process, int gpu, uint64_t bytes);
 void give_back(struct process *process, int gpu, uint64_t bytes);
 uint64_t limit_of(struct process *process, int gpu);

@@ -27,7 +27,7 @@ EXPORT Result cuMemGetInfo_v2(size_t *free, size_t *total) {
     Driver driver = REAL(Driver, cuMemGetInfo_v2);
     struct wanted current;
     Result result = driver == NULL ? CUDA_NOT_INITIALIZED : driver(free, total);
-    if (result != 0 || (result = current_device(&current)) != 0)
+    if (result != 0 || free == NULL || total == NULL || (result = current_device(&current)) != 0)
         return result;
     struct shown seen = shown(current.process, current.gpu, *total, *free);
     *free = seen.free;

@@ -124,6 +124,10 @@ async def test_a_program_with_a_wrong_pipe_folder_is_named_once_it_is_seen_twice
     assert events([news]) == ["went_round"]
     assert f"program {stranger.pid} on GPU" in news.words
     assert "CUDA_MPS_PIPE_DIRECTORY" in news.words
+    assert await scene.turn(a_share(), on_gpu=seen) == []
+    other = scene.fake.use(scene.folder / "nowhere")
+    told = [news for _ in range(3) for news in await scene.turn(a_share(), on_gpu=(*seen, other.pid))]
+    assert [news.words.partition(" on GPU")[0] for news in told] == [f"program {other.pid}"]
 
 
 async def test_caps_that_somebody_changed_are_set_back(scene):
@@ -170,6 +174,32 @@ async def test_a_silent_daemon_that_nobody_uses_is_started_anew(scene):
     assert events(await scene.turn(a_share())) == ["restarted"]
     assert not alive(pid)
     assert scene.fake.use(door).told == "up 50.0 20G"
+
+
+@pytest.mark.slow
+async def test_a_silent_daemon_that_nobody_holds_or_uses_gives_its_gpu_back(scene):
+    door = await scene.share()
+    await scene.turn(a_share(), after_s=100)
+    pid = scene.fake.daemon_pid(door)
+    os.kill(pid, signal.SIGSTOP)
+    assert await scene.turn() == []
+    with pytest.raises(EngineRefused, match="does not answer"):
+        await scene.mps.give_up(GPU)
+    assert events([*await scene.turn(after_s=61), *await scene.turn(), *await scene.turn()])[-1] == "ended"
+    assert not alive(pid)
+    await scene.mps.give_up(GPU)
+    assert scene.mode.orders[-1] == (GPU, False)
+
+
+@pytest.mark.slow
+async def test_a_silent_daemon_with_programs_that_nobody_holds_is_left_alone(scene):
+    door = await scene.share()
+    scene.fake.use(door)
+    await scene.turn(a_share(), after_s=100)
+    os.kill(scene.fake.daemon_pid(door), signal.SIGSTOP)
+    told = [news for _ in range(5) for news in await scene.turn(after_s=61)]
+    assert events(told) == ["not_ended"]
+    assert alive(scene.fake.daemon_pid(door))
 
 
 @pytest.mark.slow

@@ -16,6 +16,8 @@ from gpufairy.core.errors import Busy, Conflict, NoSuchThing
 from gpufairy.core.isolation import overall
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.node import Sharing
+from gpufairy.core.node_sample import NodeSample
+from gpufairy.core.reading import GpuDevice
 from gpufairy.core.share import parse_share
 from gpufairy.core.sharing import IsolationTest
 from gpufairy.engines.fake import FakeStream
@@ -63,8 +65,15 @@ async def real_house(folder, containers=None, clock=None, **fields):
         gpus = tuple(a_gpu(number, uuid=uuid, simulated=False, sharing=Sharing.MPS, **fields) for number, uuid in enumerate(UUIDS))
         scene.house.engine._nodes = (replace(a_node(cpus_milli=16_000, memory_bytes=64 * GIB), gpus=gpus),)
         await scene.house.look_at_nodes()
+        nobody_on(scene)
         scene.admin = await scene.house.registry.ensure_admin("boss")
         yield scene
+
+
+def nobody_on(scene, **fields):
+    """As the host tells it."""
+    devices = tuple(GpuDevice(uuid, str(number), number, "A100-40GB", 40 * GIB) for number, uuid in enumerate(UUIDS))
+    scene.house.watch.take(replace(NodeSample("here", scene.clock(), 1.0, devices=devices), **fields), own=True)
 
 
 async def finished(scene, task):
@@ -252,7 +261,27 @@ async def test_new_gpus_are_tested_by_themselves_and_then_each_night(tmp_path):
         assert all(test.at == clock() for test in scene.house.shares.tests())
 
 
-async def test_a_busy_one_is_looked_at_again_later_and_a_broken_one_is_not(tmp_path):
+async def test_a_server_that_has_just_begun_waits_until_it_has_seen_who_is_on_its_gpus(tmp_path):
+    async with real_house(tmp_path) as scene:
+        Probes(scene)
+        scene.house.watch.forget("here")
+        task = IsolationSelftest(scene.house).begin(scene.admin, [UUIDS[0]], lambda news: None)
+        await scene.rest()
+        assert not list(scene.house.book)
+        nobody_on(scene)
+        assert isinstance((await finished(scene, task))[0], IsolationTest)
+
+
+async def test_nothing_is_started_on_a_gpu_whose_driver_does_not_say_who_is_on_it(tmp_path):
+    async with real_house(tmp_path) as scene:
+        probes = Probes(scene)
+        nobody_on(scene, gpus_known=False)
+        found, _ = await self_test(scene, [UUIDS[0]])
+        assert found == [NotTested("here", UUIDS[0], "untried: its driver does not answer", busy=True)]
+        assert probes.opened == []
+
+
+async def test_a_busy_one_is_looked_at_again_soon_and_a_broken_one_the_next_night(tmp_path):
     async with real_house(tmp_path) as scene:
         probes = Probes(scene)
         busy = await scene.submit(gpus="1")
@@ -274,6 +303,9 @@ async def test_a_busy_one_is_looked_at_again_later_and_a_broken_one_is_not(tmp_p
         scene.clock.go_on(timedelta(minutes=11))
         await look(scene, selftest)
         assert len(probes.opened) == count
+        scene.clock.go_on(timedelta(hours=23))
+        await look(scene, selftest)
+        assert len(probes.opened) > count
 
 
 async def test_the_api_tells_each_step_and_then_that_it_is_done(tmp_path):

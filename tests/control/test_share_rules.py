@@ -15,6 +15,7 @@ from gpufairy.core.reading import GpuProcess
 from gpufairy.core.session import Outcome
 from gpufairy.core.share import PARTS
 from gpufairy.core.sharing import MEMORY, SM, Attempt, IsolationTest, ShareRule, Verdict
+from gpufairy.wire.shares import ShareBody
 
 GIB = 2**30
 
@@ -33,6 +34,10 @@ async def test_a_rule_is_kept_over_a_restart_and_what_it_leaves_open_stays(tmp_p
         assert (gpu.fgpu_parts, gpu.sharing) == (5 * PARTS, Sharing.TIME)
         await scene.house.shares.clear("*", scene.house.found_nodes(), [])
         assert (await looked(scene)).fgpu_parts == PARTS
+
+
+def test_a_broken_number_of_fgpu_is_what_was_written():
+    assert [ShareBody(fgpu=fgpu).to_rule().fgpu_parts for fgpu in (8.2, 0.01, 5)] == [8_200_000, 10_000, 5_000_000]
 
 
 async def test_a_rule_for_what_is_not_there_is_refused_with_the_nearest(tmp_path):
@@ -67,27 +72,27 @@ async def test_what_a_test_found_is_kept_and_told_by_seats(tmp_path):
         assert scene.house.shares.applied(node).gpus[0].held_to == (MEMORY,)
 
 
-def greedy(scene, session, gib):
+def greedy(scene, session, gib, utilisation=None):
     """What the host tells: a process of that session with so much memory."""
     gpu = session.seat.gpus[0].uuid
     owner = Owner(session.owner, KnownBy.SESSION, session.id, session.name)
-    on = ProcessReading(GpuProcess(7, gpu, gib * GIB), RunningProcess(7, 1, 1000, "python"), owner)
+    on = ProcessReading(GpuProcess(7, gpu, gib * GIB, utilisation), RunningProcess(7, 1, 1000, "python"), owner)
     scene.house.watch.take(NodeSample("here", scene.clock(), 1.0, processes=(on,)), own=True)
 
 
-async def two_real_halves(scene):
+async def two_real_halves(scene, **fields):
     first, second = await scene.submit(gpus="0.5"), await scene.submit(gpus="0.5")
     await scene.rest()
     for session in (first, second):
         live = await scene.now(session)
-        seat = replace(live.seat, gpus=(replace(live.seat.gpus[0], simulated=False),))
+        seat = replace(live.seat, gpus=(replace(live.seat.gpus[0], simulated=False, **fields),))
         scene.house.book.put(replace(live, seat=seat))
     return await scene.now(first), await scene.now(second)
 
 
-async def look_for(scene, watch, session, gib, seconds):
+async def look_for(scene, watch, session, gib, seconds, utilisation=None):
     for _ in range(seconds):
-        greedy(scene, session, gib)
+        greedy(scene, session, gib, utilisation)
         await watch.look()
         scene.clock.go_on(timedelta(seconds=1))
 
@@ -119,3 +124,25 @@ async def test_with_over_share_off_a_session_is_told_and_goes_on(tmp_path):
         await look_for(scene, ShareWatch(scene.house, None), greedy_one, 25, 100)
         assert "over_share" in await whys(scene, greedy_one)
         assert (await scene.now(greedy_one)).state == "RUNNING"
+
+
+async def test_one_sample_is_one_look_however_often_it_is_looked_at(tmp_path):
+    async with a_house(tmp_path, gpus=1) as scene:
+        greedy_one, _ = await two_real_halves(scene)
+        watch = ShareWatch(scene.house, timedelta(seconds=30))
+        greedy(scene, greedy_one, 25)
+        for _ in range(60):
+            await watch.look()
+            scene.clock.go_on(timedelta(seconds=1))
+        assert "over_share" not in await whys(scene, greedy_one)
+        await look_for(scene, watch, greedy_one, 25, 2)
+        assert "over_share" in await whys(scene, greedy_one)
+        assert (await scene.now(greedy_one)).wanted == "run"
+
+
+async def test_of_two_excesses_at_once_each_is_told(tmp_path):
+    async with a_house(tmp_path, gpus=1) as scene:
+        greedy_one, _ = await two_real_halves(scene, sharing=Sharing.TIME)
+        await look_for(scene, ShareWatch(scene.house, None), greedy_one, 25, 3, utilisation=0.9)
+        events = await scene.house.store.events.page(owner=None, session_id=greedy_one.id, after=0, limit=100)
+        assert sorted(event.why[:8] for event in events if event.what == "over_share") == ["it holds", "it takes"]

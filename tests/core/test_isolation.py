@@ -9,6 +9,9 @@ from gpufairy.core.errors import BadInput
 from gpufairy.core.isolation import OWN_SHARE, WORST_FIRST, Held, Side, judge, judged, overall
 from gpufairy.core.mig import MigInstance
 from gpufairy.core.node import Sharing
+from gpufairy.core.node_sample import NodeSample, ProcessReading
+from gpufairy.core.owner import KnownBy, Owner, RunningProcess
+from gpufairy.core.reading import GpuDevice, GpuProcess, GpuReading
 from gpufairy.core.room import Room
 from gpufairy.core.selftest_due import HALF, Busy, is_due, parse_nightly, shares_to_take
 from gpufairy.core.session import GpuSeat, Seat
@@ -158,6 +161,8 @@ def at(hours_ago):
         (7, THREE, 24, False),  # and then the night is over
         (3, None, 24, False),
         (1, time(23, 30), 20, True),  # over midnight
+        (3, THREE, -24 * 400, True),  # the clock was set back since: that was not this night
+        (12, THREE, -24 * 400, False),
     ],
 )  # fmt: skip
 def test_it_is_due_once_a_night_and_at_once_on_a_gpu_that_nobody_knows(now_hour, nightly, tested_hours_before, due):
@@ -181,11 +186,27 @@ def test_the_hour_is_read_or_refused_in_words():
             parse_nightly(wrong)
 
 
+def seen(*uuids, on=(), known=True):
+    """What the host tells of these devices, with a stranger's process on some of them."""
+    devices = tuple(GpuDevice(uuid, str(number), number, "A100-40GB", 40 * GIB) for number, uuid in enumerate(uuids))
+    readings = tuple(GpuReading(uuid, NOW, processes_known=known) for uuid in uuids)
+    strangers = tuple(ProcessReading(GpuProcess(7, uuid, GIB), RunningProcess(7, 1, 1000, "python"), Owner("kim", KnownBy.ACCOUNT)) for uuid in on)
+    return NodeSample("gpu01", NOW, 1.0, devices=devices, readings=readings, processes=strangers)
+
+
 def test_only_a_gpu_that_is_wholly_free_is_halved():
     room = Room.empty(a_node()).gpus[0]
-    assert shares_to_take(room, None) == (HALF, HALF)
+    assert shares_to_take(room, seen(room.gpu.uuid)) == (HALF, HALF)
+    assert shares_to_take(room, seen(room.gpu.uuid, on=[room.gpu.uuid])) == Busy("kim has 1 GiB on it")
     room.take(GpuSeat(0, room.gpu.uuid, 1, GIB))
-    assert shares_to_take(room, None) == Busy("sessions are on it")
+    assert shares_to_take(room, seen(room.gpu.uuid)) == Busy("sessions are on it")
+
+
+def test_a_gpu_of_which_nobody_knows_who_is_on_it_is_not_taken_for_free():
+    room = Room.empty(a_node()).gpus[0]
+    assert shares_to_take(room, None) == Busy("who is on it is not known")
+    assert shares_to_take(room, seen("GPU-another")) == Busy("who is on it is not known")
+    assert shares_to_take(room, seen(room.gpu.uuid, known=False)) == Busy("who is on it could not be read")
 
 
 def test_of_a_cut_gpu_free_instances_are_taken():
@@ -194,9 +215,12 @@ def test_of_a_cut_gpu_free_instances_are_taken():
     whole = Room.empty(node)
     room = whole.gpus[0]
     room.gpu = a_gpu(mig=node.gpus[0].mig, instances=cut)
-    assert [share.profile for share in shares_to_take(room, None)] == ["3g.20gb", "2g.10gb"]
+    sample = seen("MIG-a", "MIG-b", "MIG-c")
+    assert [share.profile for share in shares_to_take(room, sample)] == ["3g.20gb", "2g.10gb"]
+    # Which of two equal instances a session gets is not said, so one with a stranger on it keeps both from being taken.
+    assert shares_to_take(room, seen("MIG-a", "MIG-b", "MIG-c", on=["MIG-c"])) == Busy("kim has 1 GiB on it")
     for start, size, profile in ((0, 4, "3g.20gb"), (4, 2, "2g.10gb")):
         whole.take(Seat("gpu01", 0, 0, (GpuSeat(0, room.gpu.uuid, 1, GIB, profile=profile, start=start, size=size),)))
-    assert [share.profile for share in shares_to_take(room, None)] == ["1g.5gb"]
+    assert [share.profile for share in shares_to_take(room, sample)] == ["1g.5gb"]
     whole.take(Seat("gpu01", 0, 0, (GpuSeat(0, room.gpu.uuid, 1, GIB, profile="1g.5gb", start=6, size=1),)))
-    assert shares_to_take(room, None) == Busy("no MIG instance of it is free")
+    assert shares_to_take(room, sample) == Busy("no MIG instance of it is free")

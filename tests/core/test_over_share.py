@@ -54,10 +54,19 @@ def test_a_whole_gpu_and_a_simulated_one_have_no_share_to_be_over():
     assert found(process("a", 90), sessions=[holder("a", simulated=True)]) == []
 
 
-def test_time_is_over_only_where_it_is_taken_from_somebody_and_nothing_holds_it():
-    assert [one.what for one in found(process("a", 1, 0.9))] == [SM]
-    assert found(process("a", 1, 0.9), sessions=[holder("a")]) == []
-    assert found(process("a", 1, 0.9), sessions=[holder("a", enforced=("sm",)), holder("b")]) == []
+def test_what_contexts_take_beyond_the_estimate_is_let_pass_for_each_process():
+    assert found(*(process("a", 5.2, pid=pid) for pid in range(4))) == []
+    assert [one.what for one in found(*(process("a", 5.4, pid=pid) for pid in range(4)))] == [MEMORY]
+
+
+def test_time_is_over_only_where_gpus_are_shared_in_turns_and_it_is_taken_from_somebody():
+    in_turns = [holder("a", sharing=Sharing.TIME), holder("b", sharing=Sharing.TIME)]
+    assert [one.what for one in found(process("a", 1, 0.9), sessions=in_turns)] == [SM]
+    assert found(process("a", 1, 0.9), sessions=in_turns[:1]) == []
+
+
+def test_by_mps_a_part_of_the_multiprocessors_may_be_busy_all_the_time_tested_or_not():
+    assert found(process("a", 1, 1.0), sessions=[holder("a"), holder("b")]) == []
 
 
 def walk(excess, seconds, grace=GRACE):
@@ -94,3 +103,21 @@ def test_who_gives_it_back_in_time_begins_anew():
         over = judge([TOO_MUCH], over, NOW + timedelta(seconds=second), GRACE).over
     over = judge([], over, NOW + timedelta(seconds=LOOKS + 21), GRACE).over
     assert judge([TOO_MUCH], over, NOW + timedelta(seconds=LOOKS + 60), GRACE).stopped == ()
+
+
+def test_who_is_over_now_and_then_is_not_told_each_time():
+    over, told = {}, 0
+    for second in range(300):
+        judged = judge([TOO_MUCH] if second % 10 < LOOKS else [], over, NOW + timedelta(seconds=second), GRACE)
+        over, told = judged.over, told + len(judged.told)
+        assert judged.stopped == ()
+    assert told == 1
+
+
+def test_who_is_over_again_an_hour_later_is_told_again():
+    over = {}
+    for second in range(LOOKS):
+        over = judge([TOO_MUCH], over, NOW + timedelta(seconds=second), GRACE).over
+    over = judge([], over, NOW + timedelta(hours=1), GRACE).over
+    assert over == {}
+    assert walk(TOO_MUCH, LOOKS)[-1] == "tell"

@@ -12,7 +12,7 @@ from gpufairy.core.node import Node, Sharing
 from gpufairy.core.room import Room
 from gpufairy.core.session import Seat
 from gpufairy.core.share import PARTS
-from gpufairy.core.sharing import MEMORY, SM, Attempt, IsolationTest, ShareRule, Verdict, is_fraction, latest, ruled, sm_percent, untested
+from gpufairy.core.sharing import MEMORY, SM, Attempt, IsolationTest, ShareRule, Verdict, is_fraction, latest, ruled, sm_percent
 from gpufairy.core.turn import charge_parts
 from scenes import A100_CUTS, GIB, a_gpu, a_session
 
@@ -78,8 +78,6 @@ def test_a_test_counts_for_the_way_of_sharing_it_was_made_in():
     test = a_test(sharing=Sharing.MPS, memory="enforced", sm="enforced")
     [gpu] = ruled(node_of(REAL), {"*": ShareRule("*", sharing=Sharing.TIME)}, latest([test])).gpus
     assert gpu.held_to == ()
-    assert untested([gpu], latest([test])) == [gpu]
-    assert untested([REAL], latest([test])) == []
 
 
 def test_the_newest_test_counts():
@@ -122,6 +120,30 @@ def test_a_gpu_of_which_somebody_has_memory_is_not_wholly_free():
 def test_whoever_takes_most_of_the_memory_is_charged_for_most_of_the_gpu():
     seat = seat_on(node_of(REAL), gpus="0.1", gpu_memory_bytes=36 * GIB, cpus_milli=1, memory_bytes=1)
     assert charge_parts(seat, Totals.of([node_of(REAL)])) == PARTS * 9 // 10
+
+
+def in_turns(seat):
+    """As one that was given out before the way of sharing was changed, or was adopted when the rule was lost."""
+    return replace(seat, gpus=tuple(replace(gpu, sharing=Sharing.TIME) for gpu in seat.gpus))
+
+
+def test_nobody_is_put_by_mps_beside_those_who_share_a_gpu_in_turns():
+    other = replace(REAL, index=1, uuid="GPU-other")
+    room, request = Room.empty(node_of(REAL, other)), a_session(gpus="0.25").request
+    first = in_turns(fit(request, room))
+    room.take(first)
+    assert fit(request, room.copy()).gpus[0].uuid == "GPU-other"
+    alone = Room.empty(node_of(REAL))
+    alone.take(first)
+    assert fit(request, alone) == Refusal("gpu01", "gpu01 has GPUs with room, but those on them share by time, and mps is the way now")
+    alone.give_back(first)
+    assert isinstance(fit(request, alone), Seat)
+
+
+def test_a_simulated_gpu_is_shared_in_any_way():
+    room, request = Room.empty(node_of(a_gpu(simulated=True))), a_session(gpus="0.25").request
+    room.take(in_turns(fit(request, room)))
+    assert isinstance(fit(request, room), Seat)
 
 
 def test_a_test_session_goes_to_its_gpu_and_no_other():

@@ -97,6 +97,8 @@ static void read_cards(void)
 
 static int named_card(const char *word, size_t length)
 {
+    for (; length > 0 && *word == ' '; length--)
+        word++;
     if (*word >= '0' && *word <= '9')
         return atoi(word) < card_count ? atoi(word) : -1;
     for (int i = 0; i < card_count; i++)

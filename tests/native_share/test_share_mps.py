@@ -88,7 +88,7 @@ def test_a_stream_socket_serves_too(box: Box, tmp_path: Path) -> None:
     [
         (None, "0=200M,1=200M"),  # the driver's order is not known before it begins: each gets the larger, the ledger holds each to its own
         ("1", "0=200M"), (BLUE.uuid, "0=200M"), (RED.uuid, "0=100M"), (f"{BLUE.uuid},{RED.uuid}", "0=200M,1=100M"), (f"{RED.uuid[:14]}", "0=100M"),
-        ("1,0", "0=200M,1=200M"), ("1,7,0", "0=200M"), (f"{RED.uuid},GPU-ffffffff", "0=100M"),
+        ("1,0", "0=200M,1=200M"), ("0, 1", "0=200M,1=200M"), ("1,7,0", "0=200M"), (f"{RED.uuid},GPU-ffffffff", "0=100M"),
     ],
 )  # fmt: skip
 def test_a_limit_names_visible_devices_alone(tmp_path: Path, served: Path, visible: str | None, limit: str) -> None:

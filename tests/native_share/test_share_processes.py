@@ -3,6 +3,7 @@ import fcntl
 import os
 import signal
 import struct
+import sys
 import time
 from pathlib import Path
 
@@ -115,7 +116,7 @@ def test_a_dead_holders_lock_is_not_waited_for(box: Box) -> None:
         client.do("begin 0")
         began = time.monotonic()
         assert client.ask(f"fill plain {64 * MIB}") == "15 2"
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 1  # what it waits for a living one
 
 
 def test_a_stopped_holders_lock_is_waited_for_a_second_and_what_fits_is_granted_meanwhile(box: Box) -> None:
@@ -184,7 +185,7 @@ def test_a_child_that_outlives_its_parent_keeps_the_parents_memory_counted(box: 
         "import ctypes, os, signal\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\ncontext = ctypes.c_void_p()\n"
         "cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\nif os.fork() == 0:\n    print(os.getpid(), flush=True)\n    os.close(1)\n    os.close(2)\n    signal.pause()\n"
     )
-    done = box.run("python3", "-c", script)
+    done = box.run(sys.executable, "-c", script)
     child = int(done.stdout)
     try:
         with box.client() as client:
@@ -203,7 +204,7 @@ def test_exec_gives_back_what_the_program_before_held(box: Box) -> None:
         "cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\ncuda.cuCtxSetCurrent(context)\npointer = ctypes.c_ulonglong()\n"
         "assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(900 << 20)) == 0\nos.execvp('sleep', ['sleep', '60'])\n"
     )
-    with Client(["python3", "-c", script], box.folder, box.env()) as client:
+    with Client([sys.executable, "-c", script], box.folder, box.env()) as client:
         until(lambda: Path(f"/proc/{client.process.pid}/comm").read_text() == "sleep\n", "the exec")
         with box.client() as other:
             other.do("begin 0")

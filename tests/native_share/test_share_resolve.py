@@ -85,12 +85,18 @@ def test_launches_are_the_drivers_own(box: Box) -> None:
 
 
 STRANGE = """
-    cuda.cuInit(0)
     none = ctypes.c_void_p()
+    how = (ctypes.c_int * 8)(1, 0, 1, 99)
+    def of_device(device):
+        return [cuda.cuDevicePrimaryCtxRetain(ctypes.byref(none), device), cuda.cuCtxCreate_v2(ctypes.byref(none), 0, device),
+                cuda.cuCtxCreate_v4(ctypes.byref(none), None, 0, device), cuda.cuDeviceTotalMem_v2(ctypes.byref(ctypes.c_size_t()), device)]
+    before = of_device(0)
+    cuda.cuInit(0)
     status = ctypes.c_int()
     found = ctypes.c_void_p(1)
     big = ctypes.c_ulonglong(2**64 - 1)
     say([
+        before, of_device(99), of_device(-1), cuda.cuMemCreate(ctypes.byref(none), ctypes.c_size_t(2 << 20), how, ctypes.c_ulonglong(0)),
         cuda.cuGetProcAddress_v2(None, ctypes.byref(found), 12000, ctypes.c_ulonglong(0), ctypes.byref(status)),
         cuda.cuGetProcAddress_v2(b"cuMemAlloc", None, 12000, ctypes.c_ulonglong(0), ctypes.byref(status)),
         cuda.cuGetProcAddress_v2(b"cuMemAlloc", ctypes.byref(found), 12000, ctypes.c_ulonglong(0), None),

@@ -8,12 +8,12 @@ from gpufairy.core.explain import Wait, why_now
 from gpufairy.core.holders import Holder
 from gpufairy.core.image import ImageRules, MadeImage, image_name
 from gpufairy.core.lifecycle import Phase, state_word
-from gpufairy.core.node import Gpu, Node, Sharing
+from gpufairy.core.node import Gpu, Node
 from gpufairy.core.people import Key, Token, User
 from gpufairy.core.room import GpuRoom, Room
 from gpufairy.core.session import GpuSeat, Request, Seat, Session
 from gpufairy.core.share import PARTS
-from gpufairy.core.sharing import MEMORY, SHARED_FAULTS, SM, by_mps
+from gpufairy.core.sharing import MEMORY, SHARED_FAULTS, SM, by_mps, sharing_of
 from gpufairy.core.steps import Event
 
 
@@ -140,7 +140,7 @@ def gpu_shape(room: GpuRoom, holders: list[Holder], names_shown: Callable[[str],
         "holders": [holder_shape(holder, names_shown(holder.owner)) for holder in holders],
         "enforced": list(enforced),
         "accounted": [what for what in (MEMORY, SM) if what not in enforced],
-        "sharing": Sharing.MIG if gpu.mig is not None else gpu.sharing,
+        "sharing": sharing_of(gpu),
     }
 
 

@@ -11,7 +11,7 @@ from gpufairy.control.house import House
 from gpufairy.core.errors import Conflict
 from gpufairy.core.node import Gpu, Node, Sharing
 from gpufairy.core.share import PARTS
-from gpufairy.core.sharing import MEMORY, SHARED_FAULTS, SM, IsolationTest, ShareRule
+from gpufairy.core.sharing import MEMORY, SHARED_FAULTS, SM, IsolationTest, ShareRule, sharing_of
 from gpufairy.wire.read import read
 from gpufairy.wire.shares import ShareBody
 
@@ -56,10 +56,6 @@ def shares_shape(house: House) -> dict[str, Any]:
         "note": SHARED_FAULTS,
         "next": None,
     }
-
-
-def sharing_of(gpu: Gpu) -> Sharing:
-    return Sharing.MIG if gpu.mig is not None else gpu.sharing
 
 
 def gpu_share_shape(node: Node, gpu: Gpu, test: IsolationTest | None) -> dict[str, Any]:

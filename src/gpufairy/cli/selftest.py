@@ -23,7 +23,7 @@ Gpu = Annotated[str | None, typer.Option("--gpu", metavar="UUID", help="Only thi
 
 @app.command(epilog=example_text("fairy selftest isolation\nfairy selftest isolation --gpu GPU-5c1…"))
 def isolation(ctx: typer.Context, gpu: Gpu = None, as_json: AsJson = False) -> None:
-    """Try to get more than a share, from two sessions on each idle GPU (admins). Exit code 1 if anything got through."""
+    """Try to get more than a share, from two sessions on each idle GPU (admins). Exit code 1 if one gets what it should not."""
     line, tests, untested, last = StatusLine(), [], [], {}
     with connect(ctx) as fairy:
         for last in fairy.test_isolation(gpu):

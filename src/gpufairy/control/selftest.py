@@ -24,20 +24,23 @@ from gpufairy.core.isolation import Side, judged, overall
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.names import nearest
 from gpufairy.core.node import Gpu, Node
+from gpufairy.core.node_sample import NodeSample
 from gpufairy.core.people import User
-from gpufairy.core.selftest_due import Busy, is_due, shares_to_take, sharing_of
+from gpufairy.core.selftest_due import Busy, is_due, shares_to_take
 from gpufairy.core.session import Request, Session, SessionKind, Wanted
 from gpufairy.core.share import Share
-from gpufairy.core.sharing import MEMORY, SM, IsolationTest
+from gpufairy.core.sharing import MEMORY, SM, IsolationTest, sharing_of
 from gpufairy.core.steps import event
 
 log = logging.getLogger("gpufairy.selftest")
 
 START_LIMIT = timedelta(minutes=5)  # its image may have to be fetched
 END_LIMIT = timedelta(minutes=1)
+FIRST_LOOKS, PAUSE_S = 75, 0.2  # 15 s in all: a driver that is loaded by being asked takes ten
 LONGEST = timedelta(hours=1)  # its sessions end by themselves then, whatever becomes of us
 SETTLING = timedelta(minutes=3)  # after the start: whoever has just set up a server wants its GPUs first
 AGAIN_AFTER = timedelta(minutes=10)  # a GPU that was busy is looked at again
+AGAIN_IF_BROKEN = timedelta(hours=20)  # one on which the test itself failed: the next night, for what was in its way may be gone
 CPUS_MILLI, MEMORY_BYTES = 1000, 4 * 2**30  # for the probe and its children: a CUDA context is some 300 MiB of main memory
 # What the one holds while the other tries, so that both are there. Not more: on a full GPU nobody gets through, held to a share or not.
 A_LITTLE_BYTES = 64 * 2**20
@@ -67,7 +70,7 @@ class IsolationSelftest:
         self._house, self._python, self._nightly, self._here = house, python, nightly, here
         self._task: asyncio.Task[list[Found]] | None = None
         self._began = house.clock()
-        self._left_alone: dict[str, datetime | None] = {}  # GPUs that could not be tested by ourselves: until when, or for good
+        self._left_alone: dict[str, datetime] = {}  # GPUs that could not be tested by ourselves: until when
 
     def begin(self, asker: User, wanted: Sequence[str] | None, tell: Tell) -> asyncio.Task[list[Found]]:
         """All real GPUs, or those of these UUIDs. It goes on if whoever asked has gone. Raises Busy, NoSuchThing, Conflict."""
@@ -99,12 +102,11 @@ class IsolationSelftest:
             return
         for found in await self.begin(admin, due, lambda news: log.debug("%s", news)):
             if isinstance(found, NotTested):
-                self._left_alone[found.gpu] = now + AGAIN_AFTER if found.busy else None
+                self._left_alone[found.gpu] = now + (AGAIN_AFTER if found.busy else AGAIN_IF_BROKEN)
                 log.info("the self-test left out GPU %s: %s", found.gpu, found.why)
 
     def _may_try(self, gpu: Gpu, now: datetime) -> bool:
-        until = self._left_alone.get(gpu.uuid, now)
-        return until is not None and until <= now
+        return self._left_alone.get(gpu.uuid, now) <= now
 
     def _real(self) -> list[tuple[Node, Gpu]]:
         return [(node, gpu) for node in self._house.nodes for gpu in node.gpus if not gpu.simulated]
@@ -131,7 +133,7 @@ class IsolationSelftest:
         return found
 
     async def _test(self, asker: User, node: Node, gpu: Gpu, tell: Tell) -> Found:
-        shares = self._free(node, gpu)
+        shares = self._free(node, gpu, await self._first_look(node))
         if isinstance(shares, Busy):
             return NotTested(node.name, gpu.uuid, f"untried: {shares.why}", busy=True)
         sessions: list[Session] = []
@@ -146,11 +148,19 @@ class IsolationSelftest:
         finally:
             await self._ended(sessions)
 
-    def _free(self, node: Node, gpu: Gpu) -> tuple[Share, ...] | Busy:
+    def _free(self, node: Node, gpu: Gpu, sample: NodeSample | None) -> tuple[Share, ...] | Busy:
         room = self._house.cluster().rooms().get(node.name)
         free = next((one for one in room.gpus if one.gpu.uuid == gpu.uuid), None) if room is not None else None
-        seen = self._house.watch.host(node.name)
-        return Busy("it is no longer there") if free is None else shares_to_take(free, None if seen is None else seen.sample)
+        return Busy("it is no longer there") if free is None else shares_to_take(free, sample)
+
+    async def _first_look(self, node: Node) -> NodeSample | None:
+        """Who is on its GPUs: a server that has just begun has not read that yet. None: it is not known."""
+        for _ in range(FIRST_LOOKS):
+            seen = self._house.watch.host(node.name)
+            if seen is not None and seen.sample is not None:
+                return None if seen.silent else seen.sample
+            await asyncio.sleep(PAUSE_S)
+        return None
 
     async def _submitted(self, asker: User, gpu: Gpu, shares: Sequence[Share]) -> list[Session]:
         house, now, mark = self._house, self._house.clock(), secrets.token_hex(3)

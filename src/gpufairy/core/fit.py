@@ -98,11 +98,21 @@ def fit_part(request: Request, plain: list[GpuRoom], room: Room) -> list[GpuSeat
     if not fitting:
         most = max(gpu.free_parts for gpu in plain)
         return Refusal(room.node.name, f"{room.node.name} has at most {show_parts(most)} of one GPU free, {request.share} asked")
-    roomy = [gpu for gpu in fitting if memory_on(request, gpu, asked[gpu.gpu.uuid]) <= gpu.free_memory_bytes]
+    same_way = [gpu for gpu in fitting if not gpu.other_way]
+    if not same_way:
+        return shared_otherwise(fitting, room)
+    roomy = [gpu for gpu in same_way if memory_on(request, gpu, asked[gpu.gpu.uuid]) <= gpu.free_memory_bytes]
     if not roomy:
-        return too_little_memory(request, fitting, asked, room)
+        return too_little_memory(request, same_way, asked, room)
     tightest = min(roomy, key=lambda gpu: (gpu.free_parts - asked[gpu.gpu.uuid], gpu.free_memory_bytes, gpu.gpu.index))
     return [part_of(tightest, asked[tightest.gpu.uuid], request.gpu_memory_bytes)]
+
+
+def shared_otherwise(fitting: list[GpuRoom], room: Room) -> Refusal:
+    """With MPS on a GPU, and in its compute mode, those who came without it would get no context any more; and the other way round."""
+    now = fitting[0].gpu.sharing
+    before = Sharing.MPS if now is Sharing.TIME else Sharing.TIME
+    return Refusal(room.node.name, f"{room.node.name} has GPUs with room, but those on them share by {before}, and {now} is the way now")
 
 
 def too_little_memory(request: Request, fitting: list[GpuRoom], asked: dict[str, int], room: Room) -> Refusal:

@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from gpufairy.core.amounts import show_size
+from gpufairy.core.node import Sharing
 from gpufairy.core.node_sample import NodeSample, ProcessReading
 from gpufairy.core.session import GpuSeat, Session
 from gpufairy.core.share import PARTS
 from gpufairy.core.sharing import MEMORY, SM, is_fraction
 
-# Drivers round allocations up to 2 MiB, and what a context takes is estimated: less than this is no wrongdoing.
+Key = tuple[str, str, str]  # session, GPU, MEMORY or SM
+
+# Of each process: drivers round allocations up to 2 MiB, and what its context and its programs' code take is only estimated.
 SLACK_BYTES = 256 * 2**20
 SLACK_BUSY = 0.15  # of the GPU's time: the driver's own figure is a mean over a sixth of a second
 LOOKS = 3  # in a row, before anybody is told: what a process frees is seen a second later
+TELL_AGAIN = timedelta(minutes=10)  # who is over for a few seconds in each round of its work would fill its own history
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,10 @@ class Excess:
     used: float  # bytes, or part of the GPU's time
     given: float
     neighbours: tuple[str, ...] = ()  # ids of the others on the same GPU
+
+    @property
+    def key(self) -> Key:
+        return self.session_id, self.gpu, self.what
 
     @property
     def words(self) -> str:
@@ -53,14 +61,14 @@ def excesses(sample: NodeSample, sessions: Iterable[Session]) -> list[Excess]:
 
 def _memory(session: Session, seat: GpuSeat, here: Sequence[ProcessReading], neighbours: tuple[str, ...]) -> Excess | None:
     used = sum(process.on.memory_bytes or 0 for process in here)  # what is not known is not counted against anybody
-    if used <= seat.memory_bytes + SLACK_BYTES:
+    if used <= seat.memory_bytes + SLACK_BYTES * len(here):
         return None
     return Excess(session.id, seat.uuid, MEMORY, used, seat.memory_bytes, neighbours)
 
 
 def _busy(session: Session, seat: GpuSeat, here: Sequence[ProcessReading], neighbours: tuple[str, ...]) -> Excess | None:
-    """Only where it takes something from somebody, and nothing holds it: by MPS a part of the multiprocessors may be busy all the time."""
-    if not neighbours or SM in seat.enforced:
+    """Only where it takes something from somebody, and in turns: by MPS a part of the multiprocessors may be busy all the time."""
+    if not neighbours or seat.sharing is not Sharing.TIME:
         return None
     used, given = sum(process.on.utilisation or 0.0 for process in here), seat.parts / PARTS
     return Excess(session.id, seat.uuid, SM, used, given, neighbours) if used > given + SLACK_BUSY else None
@@ -70,28 +78,36 @@ def _busy(session: Session, seat: GpuSeat, here: Sequence[ProcessReading], neigh
 class Over:
     """How long one has been over its share."""
 
-    since: datetime
+    since: datetime  # of the excess, and from the last of LOOKS on of the grace
     looks: int
-    told: bool = False
+    in_grace: bool = False
+    told_at: datetime | None = None  # of this excess, or of one not long before
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    told: tuple[Excess, ...]  # for the first time
+    told: tuple[Excess, ...]
     stopped: tuple[Excess, ...]
-    over: Mapping[tuple[str, str, str], Over] = field(default_factory=dict)  # to be handed in with the next look
+    over: Mapping[Key, Over] = field(default_factory=dict)  # to be handed in with the next look
 
 
-def judge(found: Iterable[Excess], before: Mapping[tuple[str, str, str], Over], now: datetime, grace: timedelta | None) -> Judged:
+def judge(found: Iterable[Excess], before: Mapping[Key, Over], now: datetime, grace: timedelta | None) -> Judged:
     """`grace`: between being told and being stopped; None: nobody is stopped. Only memory is worth a stop: time comes back."""
-    told, stopped, over = [], [], {}
+    told, stopped = [], []
+    # Who is no longer over begins anew, but is not told the same again at once.
+    over = {key: Over(now, 0, told_at=last.told_at) for key, last in before.items() if _lately(last.told_at, now)}
     for one in found:
-        key = (one.session_id, one.gpu, one.what)
-        last = before.get(key, Over(now, 0))
-        tell = not last.told and last.looks + 1 >= LOOKS
-        over[key] = Over(now if tell else last.since, last.looks + 1, last.told or tell)
+        last = before.get(one.key, Over(now, 0))
+        is_over = not last.in_grace and last.looks + 1 >= LOOKS
+        tell = is_over and not _lately(last.told_at, now)
+        told_at = now if tell else last.told_at
+        over[one.key] = Over(now if is_over else last.since, last.looks + 1, last.in_grace or is_over, told_at)
         if tell:
             told.append(one)
-        elif last.told and one.what == MEMORY and grace is not None and now - last.since >= grace:
+        elif last.in_grace and one.what == MEMORY and grace is not None and now - last.since >= grace:
             stopped.append(one)
     return Judged(tuple(told), tuple(stopped), over)
+
+
+def _lately(told_at: datetime | None, now: datetime) -> bool:
+    return told_at is not None and now - told_at < TELL_AGAIN

@@ -15,11 +15,13 @@ class GpuRoom:
     free_memory_bytes: int  # counts where it is not cut by MIG: there each instance has its own
     cut: tuple[tuple[int, int], ...] = ()  # MIG: (start, size) of what is held
     media: int = 0  # MIG: how many of them hold the media engines (+me), of which a GPU has one set
+    other_way: int = 0  # not MIG: how many on it share it in another way than it is shared now, beside whom nobody may be put
 
     def take(self, seat: GpuSeat) -> None:
         if self.gpu.mig is not None:
             self.cut = (*self.cut, (seat.start, seat.size))
             self.media += has_media(seat.profile)
+        self.other_way += self._in_another_way(seat)
         self.free_parts -= seat.parts
         self.free_memory_bytes -= seat.memory_bytes
 
@@ -27,14 +29,18 @@ class GpuRoom:
         if self.gpu.mig is not None:
             self.cut = tuple(c for c in self.cut if c != (seat.start, seat.size))
             self.media -= has_media(seat.profile)
+        self.other_way -= self._in_another_way(seat)
         self.free_parts += seat.parts
         self.free_memory_bytes += seat.memory_bytes
 
     def shared_with(self, other: "GpuRoom") -> "GpuRoom":
         return GpuRoom(
             self.gpu, min(self.free_parts, other.free_parts), min(self.free_memory_bytes, other.free_memory_bytes),
-            (*self.cut, *other.cut), max(self.media, other.media),
+            (*self.cut, *other.cut), max(self.media, other.media), max(self.other_way, other.other_way),
         )  # fmt: skip
+
+    def _in_another_way(self, seat: GpuSeat) -> bool:
+        return self.gpu.mig is None and seat.sharing is not self.gpu.sharing and not self.gpu.simulated
 
     @property
     def is_free(self) -> bool:
@@ -54,7 +60,7 @@ class Room:
         return cls(node, node.cpus_milli, node.memory_bytes, [GpuRoom(gpu, PARTS, gpu.memory_bytes) for gpu in node.gpus])
 
     def copy(self) -> "Room":
-        gpus = [GpuRoom(gpu.gpu, gpu.free_parts, gpu.free_memory_bytes, gpu.cut, gpu.media) for gpu in self.gpus]
+        gpus = [GpuRoom(gpu.gpu, gpu.free_parts, gpu.free_memory_bytes, gpu.cut, gpu.media, gpu.other_way) for gpu in self.gpus]
         return Room(self.node, self.cpus_milli, self.memory_bytes, gpus)
 
     def take(self, seat: Seat) -> None:

@@ -2,7 +2,7 @@
 
 What is `enforced` comes from a test on that very GPU, never from belief: without one, a share is only accounted.
 """
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -79,10 +79,14 @@ def _ruled(gpu: Gpu, rules: Mapping[str, ShareRule], tests: Mapping[tuple[str, S
         if rule is not None:
             fgpu_parts = gpu.fgpu_parts if rule.fgpu_parts is None else rule.fgpu_parts
             gpu = replace(gpu, fgpu_parts=fgpu_parts, sharing=gpu.sharing if rule.sharing is None else rule.sharing)
-    sharing = Sharing.MIG if gpu.mig is not None else gpu.sharing
-    test = tests.get((gpu.uuid, sharing))
+    test = tests.get((gpu.uuid, sharing_of(gpu)))
     held = () if test is None or gpu.simulated else tuple(what for what in (MEMORY, SM) if test.holds(what))
     return replace(gpu, held_to=held, alone=test is not None and not gpu.simulated and test.holds(DEVICES))
+
+
+def sharing_of(gpu: Gpu) -> Sharing:
+    """What it is cut into counts before how fractions of it would be held."""
+    return Sharing.MIG if gpu.mig is not None else gpu.sharing
 
 
 def seat_words(gpu: Gpu, parts: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -113,8 +117,3 @@ def latest(tests: Iterable[IsolationTest]) -> dict[tuple[str, Sharing], Isolatio
     for test in sorted(tests, key=lambda test: test.at):
         found[test.gpu, test.sharing] = test
     return found
-
-
-def untested(gpus: Sequence[Gpu], tests: Mapping[tuple[str, Sharing], IsolationTest]) -> list[Gpu]:
-    """Real GPUs of which nobody knows what holds in the way they are shared now."""
-    return [gpu for gpu in gpus if not gpu.simulated and (gpu.uuid, Sharing.MIG if gpu.mig is not None else gpu.sharing) not in tests]

@@ -29,6 +29,7 @@ class MpsKeeper:
         self._started_s = self._next_try_s = float("-inf")
         self._told: set[str] = set()  # words that hold still: news is told once
         self._went_round: frozenset[int] = frozenset()
+        self._named: frozenset[int] = frozenset()  # those of them that were told of
         self._trouble = ""
 
     @property
@@ -109,6 +110,10 @@ class MpsKeeper:
         now_s = self._setting.clock()
         self._idle_since_s = now_s if self._idle_since_s is None else self._idle_since_s
         look = await self._daemon.look()
+        if look.heard is Heard.SILENCE:
+            self._count_silence(look)
+        else:
+            self._silent_since_s, self._silent_looks = None, 0
         if look.heard is Heard.ANSWER:
             self._remember()
         if now_s - self._idle_since_s < self._setting.grace_s:
@@ -145,16 +150,19 @@ class MpsKeeper:
 
     async def _bear_silence(self, wanted: Caps, look: MpsLook) -> list[Change]:
         """What runs goes on computing without the daemon. So it is killed only when nobody is hurt, or the admin wants it so."""
-        now_s = self._setting.clock()
-        self._silent_since_s = now_s if self._silent_since_s is None else self._silent_since_s
-        self._trouble = f"no answer for {now_s - self._silent_since_s:.0f} s: {look.why}"
-        self._silent_looks += 1
+        self._count_silence(look)
         if self._may_kill():
             await self._daemon.kill()
             self._heard_again()
             return await self._mend(wanted, "did not answer, was killed")
         words = f"the MPS daemon of GPU {self.gpu} does not answer. Programs that run go on; new ones may wait or fail until it does."
         return self._once(MpsEvent.SILENT, words)
+
+    def _count_silence(self, look: MpsLook) -> None:
+        now_s = self._setting.clock()
+        self._silent_since_s = now_s if self._silent_since_s is None else self._silent_since_s
+        self._trouble = f"no answer for {now_s - self._silent_since_s:.0f} s: {look.why}"
+        self._silent_looks += 1
 
     def _may_kill(self) -> bool:
         limit_s = self._setting.silent_limit_s
@@ -169,17 +177,18 @@ class MpsKeeper:
         return [(MpsEvent.ANSWERS_AGAIN, f"the MPS daemon of GPU {self.gpu} answers again")] if was_silent else []
 
     def _going_round(self, on_gpu: Collection[int]) -> list[Change]:
-        """Seen twice, since the two lists are not of the same moment."""
+        """Seen twice, since the two lists are not of the same moment; told once, for it may stay for days."""
         ours = {*self._heard.clients, *(server.pid for server in self._heard.servers)}
         before, self._went_round = self._went_round, frozenset(on_gpu) - ours
-        strangers = sorted(self._went_round & before)
+        strangers = sorted((self._went_round & before) - self._named)
+        self._named = (self._named & self._went_round) | frozenset(strangers)
         if not strangers:
             return []
         words = (
             f"{programs(strangers)} on GPU {self.gpu} went round MPS: no share binds it. "
             "Either its CUDA_MPS_PIPE_DIRECTORY names another folder, or it began while no daemon was there."
         )
-        return self._once(MpsEvent.WENT_ROUND, words)
+        return [(MpsEvent.WENT_ROUND, words)]
 
     def _trouble_with(self, event: MpsEvent, error: FairyError) -> list[Change]:
         self._trouble = f"{error.detail}. {error.next_step}".strip()
@@ -205,4 +214,5 @@ class MpsKeeper:
 
     def _forget(self) -> None:
         self._heard, self._programs, self._idle_since_s, self._trouble = MpsLook(Heard.NOBODY), None, None, ""
+        self._silent_since_s, self._silent_looks = None, 0
         self._told.clear()

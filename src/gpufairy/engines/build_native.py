@@ -16,8 +16,8 @@ SOURCES = (PACKAGE / "native_src", PACKAGE.parents[1] / "native")  # in a wheel,
 FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror")
 # Loaded into every program of every image: nothing in it may ask for a symbol of a newer libc, or of any.
 SHARE_FLAGS = (
-    "-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector", "-fno-tree-loop-distribute-patterns",
-    "-U_FORTIFY_SOURCE", "-Wl,-Bsymbolic", "-Wl,-z,relro", "-Wl,-soname,libfairyshare.so",
+    "-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector", "-U_FORTIFY_SOURCE",
+    "-Wl,-Bsymbolic", "-Wl,-z,relro", "-Wl,-soname,libfairyshare.so",
     *(("-mno-outline-atomics",) if platform.machine() == "aarch64" else ()),
 )
 SHARE_PARTS = (

@@ -16,7 +16,7 @@ def new_ledger(path: Path) -> None:
         with open(beside, "xb") as file:
             file.write(struct.pack("<8sIIII", MAGIC, VERSION, SLOTS, GPUS, 0))
             file.truncate(LEDGER_BYTES)
-        beside.chmod(0o600)
+        beside.chmod(0o666)  # in a folder that nobody else can reach; a program of the session may give its uid away
         try:
             os.link(beside, path)
         finally:

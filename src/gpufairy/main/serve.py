@@ -101,6 +101,7 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         await house.registry.ensure_admin(setup.admin)
         # And before anything is placed: what runs holds its GPUs, even if the store does not know of it yet.
         await converge(house)
+        undo.push_async_callback(shared.leave, house)
         selftest = IsolationSelftest(house, python=probe_python(setup), nightly=setup.config.nightly_selftest)
         undo.push_async_callback(selftest.close)
         await selftest.end_leftovers()

@@ -56,6 +56,17 @@ class SharedGpus:
         for news in await self.daemons.watch(held, processes_seen(house)):
             await self._tell(house, news)
 
+    async def leave(self, house: House) -> None:
+        """When the server goes: MPS outlives it for its sessions. Without any, nobody but us would give the GPUs back to other programs."""
+        if house.store.lease_lost.is_set() or house.silent_since is not None:
+            return  # another server leads, or the engine did not say what runs: who holds what is not known here
+        held = {gpu.uuid for session in house.book.holding() if session.seat is not None for gpu in session.seat.gpus}
+        for gpu in [status.gpu for status in self.daemons.status() if status.gpu not in held]:
+            try:
+                await self.daemons.give_up(gpu)
+            except EngineRefused as error:
+                log.warning("the MPS daemon of GPU %s is left running: %s", gpu, error.detail)
+
     async def _tell(self, house: House, news: MpsNews) -> None:
         if news.event in QUIET:
             log.info("%s", news.words)

@@ -30,4 +30,4 @@ class ShareBody(Strict):
 def parts_of_fgpu(fgpu: float, what: str) -> int:
     if not LEAST_FGPU <= fgpu <= MOST_FGPU:  # also not for NaN
         raise BadInput(f"{what}: {fgpu} is not between {LEAST_FGPU} and {MOST_FGPU}", "Write how many fGPU one GPU is, such as 5.")
-    return int(fgpu * PARTS)
+    return round(fgpu * PARTS)  # 8.2 is a little less, as computers count
