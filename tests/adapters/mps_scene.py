@@ -51,9 +51,10 @@ class Scene:
     async def share(self, gpu: str = GPU, sm_percent: int = 50, gib: int = 20) -> Path:
         return await self.mps.ready(gpu, sm_percent=sm_percent, memory_bytes=gib * GIB)
 
-    async def turn(self, *shares: HeldShare, gpu: str = GPU, after_s: float = 0.0, on_gpu: tuple[int, ...] = ()) -> list[MpsNews]:
+    async def turn(self, *shares: HeldShare, gpu: str = GPU, after_s: float = 0.0, on_gpu: tuple[int, ...] | None = None) -> list[MpsNews]:
+        """`on_gpu=None`: what is on it is not known."""
         self.clock.s += after_s
-        return await self.mps.watch({gpu: shares}, {gpu: on_gpu})
+        return await self.mps.watch({gpu: shares}, {} if on_gpu is None else {gpu: on_gpu})
 
     def status(self, gpu: str = GPU) -> MpsStatus:
         return next(one for one in self.mps.status() if one.gpu == gpu)

@@ -1,4 +1,5 @@
 """GPU memory limited by the driver itself, on the fake library: from r615 on, for the cgroup of a container."""
+import os
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ CGROUP = Path("/sys/fs/cgroup/system.slice/docker-1.scope")
 GIB = 2**30
 
 
-def limits_of(tmp_path, **fields):
+def limits_of(tmp_path, env=None, **fields):
     fake = FakeNvml(tmp_path)
     fake.write(FakeMachine((FakeGpu(uuid="GPU-1"),), **fields))
-    return DriverMemoryLimits(env=fake.env), fake.script.with_name(f"{fake.script.name}.memory_limits.GPU-1")
+    return DriverMemoryLimits(env={**fake.env, **(env or {})}), fake.script.with_name(f"{fake.script.name}.memory_limits.GPU-1")
 
 
 async def test_a_driver_from_r615_on_holds_the_cgroup_and_reserves_nothing_above_it(tmp_path):
@@ -26,6 +27,15 @@ async def test_a_driver_from_r615_on_holds_the_cgroup_and_reserves_nothing_above
 async def test_an_older_driver_is_asked_once_and_says_that_it_cannot(tmp_path):
     limits, told = limits_of(tmp_path)
     assert not await limits.hold("GPU-1", CGROUP, 20 * GIB)
+    assert not await limits.hold("GPU-1", CGROUP, 20 * GIB)
+    assert not told.exists()
+
+
+async def test_an_older_nvidia_ml_py_cannot_either_whatever_the_driver_can(tmp_path):
+    older = tmp_path / "older"
+    older.mkdir()
+    (older / "sitecustomize.py").write_text("import pynvml\ndel pynvml.nvmlDeviceSetMemoryLimits_v1, pynvml.c_nvmlSetMemoryLimits_v1_t\n")
+    limits, told = limits_of(tmp_path, {"PYTHONPATH": os.pathsep.join([str(older), os.environ.get("PYTHONPATH", "")])}, driver="615.10")
     assert not await limits.hold("GPU-1", CGROUP, 20 * GIB)
     assert not told.exists()
 

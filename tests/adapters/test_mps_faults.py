@@ -215,6 +215,108 @@ async def test_a_silent_daemon_with_programs_is_killed_where_the_admin_set_a_lim
     assert program.hear() == "lost"
 
 
+@pytest.mark.slow
+async def test_a_daemon_that_hung_before_the_server_came_is_started_anew_if_nothing_is_on_the_gpu(scene):
+    door = await scene.share()
+    pid = scene.fake.daemon_pid(door)
+    os.kill(pid, signal.SIGSTOP)
+    scene.mps = scene.another()
+    told = [news for _ in range(3) for news in await scene.turn(a_share(), on_gpu=())]
+    assert events(told) == ["silent", "restarted"]
+    assert not alive(pid)
+    assert scene.fake.use(door).told == "up 50.0 20G"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_daemon_that_hung_before_the_server_came_is_left_alone_if_programs_are_or_may_be_on_the_gpu(scene, known):
+    door = await scene.share()
+    program, pid = scene.fake.use(door), scene.fake.daemon_pid(door)
+    os.kill(pid, signal.SIGSTOP)
+    scene.mps = scene.another()
+    told = [news for _ in range(4) for news in await scene.turn(a_share(), on_gpu=(program.pid,) if known else None)]
+    assert events(told) == ["silent"]
+    assert alive(pid)
+
+
+@pytest.mark.slow
+async def test_a_daemon_that_hung_before_the_server_came_and_that_nobody_holds_or_uses_gives_its_gpu_back(scene):
+    pid = scene.fake.daemon_pid(await scene.share())
+    os.kill(pid, signal.SIGSTOP)
+    scene.mps = scene.another()
+    told = [news for after_s in (0, 61, 1) for news in await scene.turn(after_s=after_s, on_gpu=())]
+    assert events(told)[-1] == "ended"
+    assert not alive(pid)
+
+
+async def test_a_gpu_is_closed_to_newcomers_while_a_fault_lasts_and_always_in_the_same_words(scene):
+    door = await scene.share()
+    program, other = scene.fake.use(door), scene.fake.use(door)
+    await scene.turn(a_share())
+    assert (scene.status().closed, scene.status().stays) == ("", "")
+    scene.fake.crash(door)
+    await scene.turn(a_share())
+    before = scene.status().closed
+    assert "is in fault" in before
+    other.end()
+    await scene.turn(a_share())
+    assert scene.status().closed == before
+    program.end()
+    await scene.turn(a_share())
+    assert scene.status().closed == ""
+
+
+async def test_a_gpu_is_closed_to_newcomers_while_it_has_all_the_programs_it_takes(scene):
+    scene.mps = scene.another(client_limit=lambda gpu: 1)
+    door = await scene.share()
+    program = scene.fake.use(door)
+    await scene.turn(a_share())
+    assert scene.status().closed == "1 programs use it by MPS, the most that it takes"
+    program.end()
+    until(lambda: str(program.pid) not in scene.fake.ask(door, f"get_client_list {scene.server()}"), "a free place")
+    await scene.turn(a_share())
+    assert scene.status().closed == ""
+
+
+async def test_a_gpu_is_closed_to_all_while_its_daemon_is_silent(scene):
+    await scene.share()
+    await scene.turn(a_share())
+    scene.fake.script(hangs=True)
+    await scene.turn(a_share())
+    first = scene.status()
+    await scene.turn(a_share(), after_s=5)
+    assert (scene.status().closed, scene.status().stays) == (first.closed, first.stays) == ("its MPS daemon does not answer",) * 2
+    scene.fake.script()
+    await scene.turn(a_share())
+    assert (scene.status().closed, scene.status().stays) == ("", "")
+
+
+async def test_a_gpu_is_closed_to_newcomers_while_a_daemon_that_died_cannot_be_started(scene):
+    door = await scene.share()
+    await scene.turn(a_share())
+    scene.fake.kill(scene.fake.daemon_pid(door))
+    scene.fake.script(start_fails="no permission on /dev/nvidiactl")
+    await scene.turn(a_share())
+    await scene.turn(a_share())
+    assert scene.status().closed == "its MPS daemon died, and cannot be started anew"
+    scene.fake.script()
+    await scene.turn(a_share(), after_s=61)
+    assert scene.status().closed == ""
+
+
+async def test_mps_stays_while_programs_use_it_of_which_nobody_holds_a_share(scene):
+    door = await scene.share()
+    program = scene.fake.use(door)
+    await scene.turn(a_share(), after_s=61)
+    assert scene.status().stays == ""  # whoever holds it is in nobody's way for a reason that all can see
+    await scene.turn()
+    assert f"in use by program {program.pid}" in scene.status().stays
+    await scene.share()
+    assert scene.status().closed == ""
+    await scene.turn(a_share())
+    assert scene.status().stays == ""
+
+
 async def test_a_daemon_whose_socket_is_gone_is_silent_and_not_dead(scene):
     door = await scene.share()
     scene.fake.use(door)

@@ -40,3 +40,21 @@ def test_a_plan_for_a_kind_asks_no_server(fairy, server):
 def test_mistakes_are_usage(fairy, options):
     done = fairy("mig", "plan", *options)
     assert (done.code, "→" in done.err) == (2, True)
+
+
+def test_all_that_follow_the_queue_are_those_in_mig_mode_and_the_others_are_named(fairy, server):
+    server.answers["GET", "/mig"] = {"items": [GPU, {**GPU, "index": 1, "uuid": "GPU-2", "mig": False}], "next": None}
+    server.answers["POST", "/mig/auto"] = {"gpus": [], "on": True}
+    done = fairy("mig", "auto", "on", "--all")
+    assert (done.code, done.out) == (0, "the cut of 1 GPU follows the queue\n")
+    assert "box GPU 1 is not in MIG mode" in done.err
+    assert "fairy mig apply --gpu GPU-2" in done.err
+    assert fairy("mig", "auto", "off", "--all").out == "the cut of 2 GPUs stays as it is\n"
+    assert [call.body["gpus"] for call in server.calls("POST", "/mig/auto")] == [["GPU-1"], ["GPU-1", "GPU-2"]]
+
+
+def test_without_one_in_mig_mode_nothing_is_changed(fairy, server):
+    server.answers["GET", "/mig"] = {"items": [{**GPU, "mig": False}], "next": None}
+    done = fairy("mig", "auto", "on", "--all")
+    assert (done.code, done.out) == (3, "")
+    assert not server.calls("POST", "/mig/auto")

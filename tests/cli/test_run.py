@@ -4,10 +4,11 @@ import json
 import os
 import pty
 import signal
+import subprocess
 import tarfile
 
 import pytest
-from fake_server import DROP, HOLD, Job, a_session, ended, running
+from fake_server import DROP, HOLD, Job, a_seat, a_session, ended, running
 
 
 def a_tar(**files):
@@ -61,6 +62,29 @@ def test_this_folder_is_not_sent_to_a_server_at_the_far_end_of_a_tunnel(server, 
 def test_notes_of_the_server_are_said(server, fairy):
     server.add(Job([ended()]))
     assert "fairy: cpus are only counted here" in fairy("run", "true").err
+
+
+def on_a_part(name="brave-otter", state="RUNNING"):
+    seat = a_seat()
+    return a_session(name, state, revision=3, seat={**seat, "gpus": [{**seat["gpus"][0], "note": "A fraction shares faults."}]})
+
+
+def test_what_a_part_of_a_gpu_means_is_said_once_when_it_starts_and_before_its_output(server, spawn):
+    server.add(Job([a_session(state="PENDING"), on_a_part(state="STARTING"), {**on_a_part(), "revision": 4}, ended()], [b"step 1\n"]))
+    process = spawn("run", "--gpus", "0.5", "true", stderr=subprocess.STDOUT)
+    lines = process.communicate(timeout=20)[0].decode().splitlines()
+    assert lines.count("A fraction shares faults.") == 1
+    assert lines.index("A fraction shares faults.") < lines.index("step 1")
+
+
+def test_it_is_said_once_for_several_and_neither_to_scripts_nor_with_a_log(server, fairy):
+    for name in ("one", "two"):
+        server.add(Job([on_a_part(name), ended(name)]))
+    assert fairy("run", "--count", "2", "true").err.count("A fraction shares faults.") == 1
+    server.add(Job([on_a_part()]))
+    assert "faults" not in fairy("run", "--detach", "--json", "true").err
+    server.add(Job([on_a_part("three"), ended("three")]))
+    assert "faults" not in fairy("logs", "-f", "three").err
 
 
 @pytest.mark.parametrize("outcome", ["stopped", "expired", "lost", "evicted"])

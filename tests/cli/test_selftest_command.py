@@ -67,3 +67,26 @@ def test_the_last_results_are_shown(fairy, server):
     assert json.loads(fairy("selftest", "show", "--json").out) == [TEST]
     server.answers["GET", "/selftests/isolation"] = {"items": [], "next": None}
     assert "Nothing was tested yet" in fairy("selftest", "show").out
+
+
+def test_scripts_are_told_of_every_gpu_and_why_one_was_not_tested(told, fairy):
+    told({"untested": {"node": "gpu01", "gpu": "GPU-2", "why": "untried: sessions are on it"}}, {"test": TEST}, {"done": True})
+    tested, left = json.loads(fairy("selftest", "isolation", "--json").out)
+    assert tested == TEST
+    assert left == {
+        "node": "gpu01", "gpu": "GPU-2", "sharing": None, "at": None, "driver": None, "memory": "untried", "sm": "untried",
+        "devices": "untried", "evasion": "untried", "attempts": [], "why": "untried: sessions are on it",
+    }  # fmt: skip
+
+
+def test_nobody_is_told_to_run_what_only_admins_may(fairy, server):
+    server.answers["GET", "/selftests/isolation"] = {"items": [], "next": None}
+    assert fairy("selftest", "show").out == "Nothing was tested yet. Ask an admin to run `fairy selftest isolation`.\n"
+    server.answers["GET", "/me"] = {"name": "boss", "role": "admin"}
+    assert fairy("selftest", "show").out == "Nothing was tested yet. Run `fairy selftest isolation`.\n"
+
+
+def test_one_at_a_time_is_a_refusal(fairy, server):
+    server.answers[PATH] = 409, {"title": "In the way", "status": 409, "detail": "a self-test is under way", "next": "Wait for it."}
+    done = fairy("selftest", "isolation")
+    assert (done.code, "a self-test is under way" in done.err) == (3, True)

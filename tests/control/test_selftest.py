@@ -11,13 +11,14 @@ from house_scene import a_house
 from builders import GIB, NOW, a_gpu, a_node, a_session
 from gpufairy.api.selftests import told
 from gpufairy.control.clock import HeldClock
-from gpufairy.control.selftest import SETTLING, IsolationSelftest, NotTested
-from gpufairy.core.errors import Busy, Conflict, NoSuchThing
+from gpufairy.control.selftest import IDLE_LIMIT, SETTLING, IsolationSelftest, NotTested
+from gpufairy.core.errors import Conflict, NoSuchThing
 from gpufairy.core.isolation import overall
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.node import Sharing
-from gpufairy.core.node_sample import NodeSample
-from gpufairy.core.reading import GpuDevice
+from gpufairy.core.node_sample import NodeSample, ProcessReading
+from gpufairy.core.owner import Owner, RunningProcess
+from gpufairy.core.reading import GpuDevice, GpuProcess
 from gpufairy.core.share import parse_share
 from gpufairy.core.sharing import IsolationTest
 from gpufairy.engines.fake import FakeStream
@@ -198,7 +199,7 @@ async def test_one_that_is_cancelled_ends_its_sessions(tmp_path):
         while not heard.is_set():
             await scene.rest()
             await asyncio.wait([task], timeout=TURN_S)
-        with pytest.raises(Busy, match="under way"):
+        with pytest.raises(Conflict, match="under way"):
             selftest.begin(scene.admin, None, lambda news: None)
         assert len(scene.containers.alive()) == 2
         scene.house.bells.leave()
@@ -270,6 +271,50 @@ async def test_a_server_that_has_just_begun_waits_until_it_has_seen_who_is_on_it
         assert not list(scene.house.book)
         nobody_on(scene)
         assert isinstance((await finished(scene, task))[0], IsolationTest)
+
+
+def one_that_dies(uuid):
+    """A process of a session that has ended: nobody's any more, and not gone yet."""
+    return ProcessReading(GpuProcess(7, uuid, 11 * GIB), RunningProcess(7, 1, 1000, "python"), Owner())
+
+
+async def begun_while_busy(scene, news):
+    nobody_on(scene, processes=(one_that_dies(UUIDS[0]),))
+    task = IsolationSelftest(scene.house).begin(scene.admin, [UUIDS[0]], news.append)
+    while not any("waiting" in str(line) for line in news):
+        await asyncio.wait([task], timeout=TURN_S)
+    return task
+
+
+async def test_a_program_that_has_just_ended_is_waited_for_and_that_is_said_once(tmp_path):
+    async with real_house(tmp_path) as scene:
+        Probes(scene)
+        news = []
+        task = await begun_while_busy(scene, news)
+        scene.clock.go_on(IDLE_LIMIT - timedelta(seconds=1))
+        assert not list(scene.house.book)
+        nobody_on(scene)
+        assert isinstance((await finished(scene, task))[0], IsolationTest)
+        assert [line for line in news if "waiting" in str(line)] == ["waiting until GPU 0 is idle: somebody unknown has 11 GiB on it"]
+
+
+async def test_one_that_stays_is_somebodys_and_its_gpu_is_left_alone(tmp_path):
+    async with real_house(tmp_path) as scene:
+        probes = Probes(scene)
+        task = await begun_while_busy(scene, [])
+        scene.clock.go_on(IDLE_LIMIT)
+        assert await finished(scene, task) == [NotTested("here", UUIDS[0], "untried: somebody unknown has 11 GiB on it", busy=True)]
+        assert probes.opened == []
+
+
+async def test_the_test_that_comes_by_itself_waits_for_nobody(tmp_path):
+    async with real_house(tmp_path) as scene:
+        probes = Probes(scene)
+        selftest = IsolationSelftest(scene.house, here=lambda now: now)
+        scene.clock.go_on(SETTLING)
+        nobody_on(scene, processes=tuple(map(one_that_dies, UUIDS)))
+        await look(scene, selftest)
+        assert probes.opened == []
 
 
 async def test_nothing_is_started_on_a_gpu_whose_driver_does_not_say_who_is_on_it(tmp_path):

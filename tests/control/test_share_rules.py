@@ -6,6 +6,10 @@ import pytest
 from house_scene import a_house
 
 from builders import NOW
+from gpufairy.api.context import Context
+from gpufairy.api.shapes import moment
+from gpufairy.api.shares import mps_shape, shares_shape
+from gpufairy.control.links import SignInLinks
 from gpufairy.control.over_share import ShareWatch
 from gpufairy.core.errors import Conflict, NoSuchThing
 from gpufairy.core.node import Sharing
@@ -15,6 +19,7 @@ from gpufairy.core.reading import GpuProcess
 from gpufairy.core.session import Outcome
 from gpufairy.core.share import PARTS
 from gpufairy.core.sharing import MEMORY, SM, Attempt, IsolationTest, ShareRule, Verdict
+from gpufairy.devices.mps_values import Caps, MpsStatus
 from gpufairy.wire.shares import ShareBody
 
 GIB = 2**30
@@ -146,3 +151,23 @@ async def test_of_two_excesses_at_once_each_is_told(tmp_path):
         await look_for(scene, ShareWatch(scene.house, None), greedy_one, 25, 3, utilisation=0.9)
         events = await scene.house.store.events.page(owner=None, session_id=greedy_one.id, after=0, limit=100)
         assert sorted(event.why[:8] for event in events if event.what == "over_share") == ["it holds", "it takes"]
+
+
+async def test_what_mps_does_on_a_gpu_is_told_with_it_and_where_none_runs_nothing(tmp_path):
+    since = NOW.replace(microsecond=0)
+    runs = MpsStatus("GPU-0", "/pipe", 77, (), (5, 6), 48, Caps(50, 20 * GIB), since, False, "")
+    broken = replace(runs, daemon_pid=None, clients=(), caps=None, since=None, trouble="it does not start")
+    assert mps_shape(replace(broken, trouble="")) is None
+    assert mps_shape(broken) == {"daemon_pid": None, "clients": 0, "client_limit": 48, "caps": None, "since": None, "trouble": "it does not start"}
+    async with a_house(tmp_path) as scene:
+        own = replace(runs, gpu=scene.house.nodes[0].gpus[1].uuid)
+        without, with_it = shares_shape(a_context(scene))["items"], shares_shape(a_context(scene, own))["items"]
+        assert [gpu["mps"] for gpu in without] == [None, None]
+        assert [gpu["mps"] for gpu in with_it] == [
+            None,
+            {"daemon_pid": 77, "clients": 2, "client_limit": 48, "caps": {"sm_percent": 50, "memory_bytes": 20 * GIB}, "since": moment(since), "trouble": None},
+        ]
+
+
+def a_context(scene, *daemons):
+    return Context(scene.house, SignInLinks(scene.clock), "http://server", **({"mps": lambda: daemons} if daemons else {}))

@@ -55,8 +55,14 @@ def test_a_whole_gpu_and_a_simulated_one_have_no_share_to_be_over():
 
 
 def test_what_contexts_take_beyond_the_estimate_is_let_pass_for_each_process():
-    assert found(*(process("a", 5.2, pid=pid) for pid in range(4))) == []
-    assert [one.what for one in found(*(process("a", 5.4, pid=pid) for pid in range(4)))] == [MEMORY]
+    assert found(*(process("a", 5.4, pid=pid) for pid in range(4))) == []
+    assert [one.what for one in found(*(process("a", 5.6, pid=pid) for pid in range(4)))] == [MEMORY]
+
+
+def test_where_the_share_library_was_found_to_hold_memory_more_is_put_down_to_what_it_cannot_count():
+    held = [holder("a", enforced=(MEMORY,))]
+    assert found(*(process("a", 5.9, pid=pid) for pid in range(4)), sessions=held) == []
+    assert [one.what for one in found(*(process("a", 6.1, pid=pid) for pid in range(4)), sessions=held)] == [MEMORY]
 
 
 def test_time_is_over_only_where_gpus_are_shared_in_turns_and_it_is_taken_from_somebody():

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpufairy.core.admit import check_ever_fits
 from gpufairy.core.cluster import Totals
+from gpufairy.core.errors import NeverFits
 from gpufairy.core.fit import Refusal, fit
 from gpufairy.core.node import Node, Sharing
 from gpufairy.core.room import Room
@@ -150,6 +152,47 @@ def test_a_test_session_goes_to_its_gpu_and_no_other():
     other = replace(REAL, index=1, uuid="GPU-other")
     assert seat_on(node_of(REAL, other), gpus="0.5", on_gpu="GPU-other").gpus[0].uuid == "GPU-other"
     assert seat_on(node_of(REAL), gpus="0.5", on_gpu="GPU-other") == Refusal("gpu01", "gpu01 has no GPU GPU-other")
+
+
+def test_a_gpu_that_takes_no_newcomers_is_passed_over_and_says_why():
+    full, other = replace(REAL, closed="48 programs use it"), replace(REAL, index=1, uuid="GPU-other")
+    assert seat_on(node_of(full, other), gpus="0.5").gpus[0].uuid == "GPU-other"
+    assert seat_on(node_of(full), gpus="0.5") == Refusal("gpu01", "gpu01 GPU 0: 48 programs use it")
+    both = node_of(full, replace(other, closed="it hangs"))
+    assert seat_on(both, gpus="0.5") == Refusal("gpu01", "gpu01 GPU 0: 48 programs use it; gpu01 GPU 1: it hangs")
+
+
+def test_a_gpu_without_room_says_so_before_it_says_that_it_is_closed():
+    refused = seat_on(node_of(replace(REAL, closed="it hangs"), replace(REAL, index=1, uuid="GPU-other")), [a_session(gpus="0.75")], gpus="0.5")
+    assert refused == Refusal("gpu01", "gpu01 GPU 0: it hangs")
+    taken = Room.empty(node_of(replace(REAL, closed="it hangs")))
+    taken.gpus[0].free_parts = PARTS // 4
+    assert fit(a_session(gpus="0.5").request, taken) == Refusal("gpu01", "gpu01 has at most 0.25 of one GPU free, 0.5 asked")
+
+
+def test_a_gpu_whose_mps_is_closed_to_newcomers_and_can_be_given_up_is_given_out_whole_or_in_turns():
+    full = replace(REAL, closed="48 programs use it")
+    assert isinstance(seat_on(node_of(full), gpus="1"), Seat)
+    assert isinstance(seat_on(node_of(full), gpus="1fgpu"), Seat)
+    assert isinstance(seat_on(node_of(replace(full, sharing=Sharing.TIME)), gpus="0.5"), Seat)
+
+
+def test_a_gpu_whose_mps_stays_is_given_out_by_mps_alone():
+    kept = replace(REAL, mps_stays="MPS is in use")
+    assert isinstance(seat_on(node_of(kept), gpus="0.5"), Seat)
+    refused = Refusal("gpu01", "gpu01 GPU 0: MPS is in use")
+    assert [seat_on(node_of(kept), gpus=gpus) for gpus in ("1", "1fgpu")] == [refused, refused]
+    assert seat_on(node_of(replace(kept, sharing=Sharing.TIME)), gpus="0.5") == refused
+    assert seat_on(node_of(kept, replace(REAL, index=1, uuid="GPU-other")), gpus="1").gpus[0].uuid == "GPU-other"
+    assert seat_on(node_of(kept, replace(REAL, index=1, uuid="GPU-other")), gpus="2") == refused
+
+
+def test_what_a_gpu_is_closed_for_today_is_never_refused_for_good():
+    check_ever_fits(a_session(gpus="0.5").request, [node_of(replace(REAL, closed="it hangs", mps_stays="it hangs"))])
+    check_ever_fits(a_session(gpus="1").request, [node_of(replace(REAL, closed="it hangs", mps_stays="it hangs"))])
+    with pytest.raises(NeverFits) as never:
+        check_ever_fits(a_session(gpus="2").request, [node_of(replace(REAL, closed="it hangs", mps_stays="it hangs"))])
+    assert never.value.next_step.startswith("The largest that would fit: --gpus 1 ")
 
 
 @pytest.mark.parametrize(("gpus", "percent"), [("0.5", 50), ("0.001", 1), ("0.25", 25), ("0.333333", 33)])

@@ -10,6 +10,7 @@ from gpufairy.control.loop import Loop
 from gpufairy.control.mig import Cutter
 from gpufairy.control.selftest import IsolationSelftest
 from gpufairy.core.believe import Heard
+from gpufairy.devices.mps_values import MpsStatus
 from gpufairy.wire.submit import SubmitBody
 
 
@@ -49,3 +50,4 @@ class Context:
     node_metrics: Callable[[], bytes] = bytes  # what this host's own exporter would say
     cutter: Cutter | None = None  # None: nobody cuts GPUs here
     selftest: IsolationSelftest | None = None  # None: in tests of other things
+    mps: Callable[[], Sequence[MpsStatus]] = tuple  # the daemons that there are

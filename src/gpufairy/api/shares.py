@@ -7,11 +7,11 @@ from gpufairy.api.context import Context
 from gpufairy.api.door import json_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import moment, number
-from gpufairy.control.house import House
 from gpufairy.core.errors import Conflict
 from gpufairy.core.node import Gpu, Node, Sharing
 from gpufairy.core.share import PARTS
 from gpufairy.core.sharing import MEMORY, SHARED_FAULTS, SM, IsolationTest, ShareRule, sharing_of
+from gpufairy.devices.mps_values import MpsStatus
 from gpufairy.wire.read import read
 from gpufairy.wire.shares import ShareBody
 
@@ -22,7 +22,7 @@ def routes(context: Context) -> APIRouter:
     @router.get("/shares")
     async def shares() -> dict[str, Any]:
         """Every GPU that sessions run on: how many fGPU it is, how fractions of it are held, and what was found enforced."""
-        return shares_shape(house)
+        return shares_shape(context)
 
     @router.put("/shares")
     async def change(request: Request) -> dict[str, Any]:
@@ -31,27 +31,32 @@ def routes(context: Context) -> APIRouter:
         if rule.sharing is Sharing.MPS and house.engine.name == "process":
             raise Conflict("sessions are plain processes here, which nothing holds to a share", "Run them in containers: --engine docker.")
         await house.shares.set(rule, house.found_nodes(), house.book.holding())
-        return await applied(house)
+        return await applied(context)
 
     @router.delete("/shares")
     async def clear(of: str) -> dict[str, Any]:
         """Take a rule back: the more general one counts again."""
         await house.shares.clear(of, house.found_nodes(), house.book.holding())
-        return await applied(house)
+        return await applied(context)
 
     return router
 
 
-async def applied(house: House) -> dict[str, Any]:
-    await house.look_at_nodes()
-    house.bells.place.set()
-    return shares_shape(house)
+async def applied(context: Context) -> dict[str, Any]:
+    await context.house.look_at_nodes()
+    context.house.bells.place.set()
+    return shares_shape(context)
 
 
-def shares_shape(house: House) -> dict[str, Any]:
-    tests = {(test.gpu, test.sharing): test for test in house.shares.tests()}
+def shares_shape(context: Context) -> dict[str, Any]:
+    house = context.house
+    tests, daemons = {(test.gpu, test.sharing): test for test in house.shares.tests()}, {status.gpu: status for status in context.mps()}
     return {
-        "items": [gpu_share_shape(node, gpu, tests.get((gpu.uuid, sharing_of(gpu)))) for node in house.nodes for gpu in node.gpus],
+        "items": [
+            {**gpu_share_shape(node, gpu, tests.get((gpu.uuid, sharing_of(gpu)))), "mps": mps_shape(daemons.get(gpu.uuid))}
+            for node in house.nodes
+            for gpu in node.gpus
+        ],
         "rules": [rule_shape(rule) for rule in house.shares.rules()],
         "note": SHARED_FAULTS,
         "next": None,
@@ -65,6 +70,17 @@ def gpu_share_shape(node: Node, gpu: Gpu, test: IsolationTest | None) -> dict[st
         "fgpu_memory_bytes": gpu.memory_bytes * PARTS // max(gpu.fgpu_parts, 1), "sharing": sharing_of(gpu),
         "enforced": list(gpu.held_to), "accounted": [what for what in (MEMORY, SM) if what not in gpu.held_to],
         "tested_at": None if test is None else moment(test.at),
+    }  # fmt: skip
+
+
+def mps_shape(status: MpsStatus | None) -> dict[str, Any] | None:
+    """None: no daemon runs, and none should."""
+    if status is None or (status.daemon_pid is None and not status.trouble):
+        return None
+    caps = None if status.caps is None else {"sm_percent": status.caps.sm_percent, "memory_bytes": status.caps.memory_bytes}
+    return {
+        "daemon_pid": status.daemon_pid, "clients": len(status.clients), "client_limit": status.client_limit, "caps": caps,
+        "since": moment(status.since), "trouble": status.trouble or None,
     }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def _following(fairy: Fairy, sessions: Sequence[Record], line: StatusLine, ended
     """Follows to the end; called again after a Ctrl-C, it goes on where it was."""
     if len(sessions) > 1:
         return Crowd(fairy, sessions, line, ended).wait
-    follower = Follower(fairy, write_raw, line)
+    follower = Follower(fairy, write_raw, line, from_submit=True)
     return lambda: ended(fairy, follower.to_end(sessions[0]))
 
 

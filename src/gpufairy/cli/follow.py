@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpufairy.cli.status_line import StatusLine
+from gpufairy.cli.words import share_notes
 from gpufairy.client import Fairy, Problem, ServerNotReached
 from gpufairy.client.protocol import Record
 
@@ -25,6 +26,7 @@ class Follower:
     fairy: Fairy
     sink: Callable[[bytes], int]
     line: StatusLine
+    from_submit: bool = False  # whoever asked for it has not been told yet what its share means
     # Of the log, which is that of all attempts in turn. Where its middle was cut out we were sent fewer bytes than that counts for:
     # coming back then repeats something, and never skips.
     seen_bytes: int = field(default=0, init=False)
@@ -33,6 +35,8 @@ class Follower:
         wait_s = FIRST_WAIT_S
         while session["state"] != "ENDED":
             self.line.show(session)
+            for note in share_notes(session) if self.from_submit else ():  # with its seat, so before its first output
+                self.line.say_once(note)
             if session["state"] in ("PENDING", "STARTING"):
                 session, wait_s = self._change_of(session, wait_s), min(WAIT_S, wait_s * 2)
             else:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from gpufairy.cli.exits import REFUSED, say
 from gpufairy.cli.mig_bar import print_gpu, shown_mix
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.words import print_json
@@ -102,15 +103,29 @@ def auto(
     ctx: typer.Context,
     state: Annotated[str, typer.Argument(metavar="on|off")],
     gpus: Annotated[list[str] | None, typer.Argument(metavar="GPU…", help="UUIDs or numbers.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every GPU of the server that MIG can cut.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every GPU of the server that MIG can cut; `on`: those in MIG mode.")] = False,
 ) -> None:
     """Let idle GPUs in MIG mode be cut for what waits in the queue, or no longer (admins)."""
     if state not in ("on", "off") or bool(gpus) == every:
         raise BadInput("auto: say on or off, and which GPUs, or --all", "fairy mig auto on GPU-5f…")
     with connect(ctx) as fairy:
-        uuids = [one["uuid"] for one in fairy.mig()] if every else [_uuid(fairy, name) for name in gpus or ()]
+        uuids = _all_that_may(fairy, state) if every else [_uuid(fairy, name) for name in gpus or ()]
+        if not uuids:
+            raise typer.Exit(REFUSED)
         fairy.mig_auto(uuids, state == "on")
     print(f"the cut of {len(uuids)} {'GPU' if len(uuids) == 1 else 'GPUs'} {'follows the queue' if state == 'on' else 'stays as it is'}")
+
+
+def _all_that_may(fairy: Fairy, state: str) -> list[str]:
+    """To follow the queue only those in MIG mode: nothing puts a GPU into it by itself. The others are said."""
+    every = fairy.mig()
+    left = [] if state == "off" else [gpu for gpu in every if not gpu["mig"]]
+    if not every:
+        say("fairy: no GPU of this server can be cut by MIG")
+    for gpu in left:
+        say(f"fairy: {gpu['node']} GPU {gpu['index']} is not in MIG mode, and is left as it is")
+        say(f"  → To cut it: `fairy mig apply --gpu {gpu['uuid']} --want PROFILES`.")
+    return [str(gpu["uuid"]) for gpu in every if gpu not in left]
 
 
 def wanted_of(text: str) -> tuple[str, ...]:

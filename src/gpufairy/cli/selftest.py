@@ -9,6 +9,7 @@ from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.status_line import StatusLine
 from gpufairy.cli.tables import print_table
 from gpufairy.cli.words import clock_of, print_json
+from gpufairy.client import Fairy
 from gpufairy.client.protocol import Record
 from gpufairy.client.values import safe
 from gpufairy.core.errors import EngineRefused
@@ -44,15 +45,21 @@ def show(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show what the last self-tests found."""
     with connect(ctx) as fairy:
         tests = fairy.isolation_tests()
-    if not tests and not as_json:
-        print("Nothing was tested yet. Run `fairy selftest isolation`.")
-        return
+        if not tests and not as_json:
+            print(f"Nothing was tested yet. {who_tests(fairy)}")
+            return
     _print(tests, [], as_json)
+
+
+def who_tests(fairy: Fairy) -> str:
+    """What somebody can do who wants to know what is enforced."""
+    command = "`fairy selftest isolation`"
+    return f"Run {command}." if fairy.me().get("role") == "admin" else f"Ask an admin to run {command}."
 
 
 def _print(tests: list[Record], untested: list[Record], as_json: bool) -> None:
     if as_json:
-        print_json(tests)
+        print_json([*tests, *map(untried, untested)])
         return
     if not tests and not untested:
         print(NOTHING)
@@ -68,6 +75,12 @@ def _print(tests: list[Record], untested: list[Record], as_json: bool) -> None:
 def _row(attempt: Record) -> list[str | Text]:
     verdict = safe(attempt["verdict"])
     return [safe(attempt["way"]), safe(attempt["of"]), Text(verdict, STYLES.get(verdict, "")), safe(attempt["found"])]
+
+
+def untried(one: Record) -> Record:
+    """A GPU that was not tested, like one that was: whoever reads it must not take its absence for a good sign."""
+    of_a_test: Record = {"sharing": None, "at": None, "driver": None, **dict.fromkeys(WHATS, "untried"), "attempts": []}
+    return {"node": one["node"], "gpu": one["gpu"], **of_a_test, "why": one["why"]}
 
 
 def summary(test: Record) -> str:

@@ -76,7 +76,7 @@ class Crowd:
 
 def _follow(fairy: Fairy, session: Record, line: StatusLine) -> Record:
     sink = PrefixedSink(f"{safe(session['name'])} | ".encode())
-    over = Follower(fairy, sink, line).to_end(session)
+    over = Follower(fairy, sink, line, from_submit=True).to_end(session)
     with line.lock:
         line.clear()
         sink.end()

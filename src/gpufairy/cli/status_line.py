@@ -23,6 +23,7 @@ class StatusLine:
         self._several = several
         self._states: dict[str, str] = {}
         self._said = ""  # last written
+        self._said_once: set[str] = set()
         self._drawn = False  # on the terminal's current line now
 
     def show(self, session: Record) -> None:
@@ -54,6 +55,13 @@ class StatusLine:
             self.clear()
             self._stream.write(safe(text) + "\n")
             self._stream.flush()
+
+    def say_once(self, text: str) -> None:
+        """As `say`, however many sessions it is true of."""
+        with self.lock:
+            if text not in self._said_once:
+                self._said_once.add(text)
+                self.say(text)
 
     def _say(self, text: str) -> None:
         if text == self._said:

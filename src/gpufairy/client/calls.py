@@ -1,7 +1,9 @@
 """Every call of the API, by name: the one place on the client's side that knows its paths."""
+import math
 from collections.abc import Sequence
 
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
+from gpufairy.core.errors import BadInput
 
 IMAGE_LIMIT_S = 1800.0  # many GiB are written, or fetched
 CUT_LIMIT_S = 300.0  # a driver takes seconds for each instance, and a minute is waited for one that hangs
@@ -103,6 +105,8 @@ def shares() -> Call:
 
 
 def set_share(of: str, fgpu: float | None, sharing: str | None) -> Call:
+    if fgpu is not None and not math.isfinite(fgpu):  # JSON has no word for it, so the server would complain of JSON
+        raise BadInput(f"fgpu: {fgpu} is no number of fGPU", "Write how many fGPU one GPU is, such as 5.")
     return Call("PUT", path_of("shares"), {"of": of, "fgpu": fgpu, "sharing": sharing}, harmless=True)
 
 

@@ -14,6 +14,7 @@ from gpufairy.core.names import made_up, nearest, session_name
 from gpufairy.core.people import User
 from gpufairy.core.session import Outcome, Request, Session, Wanted
 from gpufairy.core.steps import event, want_stopped
+from gpufairy.devices.mig_tables import mig_tables
 from gpufairy.store.sessions import IdempotencyKey
 from gpufairy.wire.submit import Submission, SubmitBody, understood
 
@@ -28,7 +29,7 @@ async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mappin
     submission = understood(from_preset(body, presets), has_gpus=any(node.gpus for node in house.nodes))
     check_rights(caller, submission)
     request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
-    check_ever_fits(request, house.nodes)
+    check_ever_fits(request, house.nodes, mig_tables())
     request = await house.gallery.chosen(caller, request, house.nodes)
     check_engine(house, request)
     names, now = names_for(house, user, submission), house.clock()

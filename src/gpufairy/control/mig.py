@@ -14,7 +14,7 @@ from functools import partial
 from gpufairy.control.house import House
 from gpufairy.control.mig_follow import Follower, cut_like
 from gpufairy.control.mig_looks import CutView, Looks
-from gpufairy.core.errors import Conflict, EngineRefused, EngineSilent, FairyError
+from gpufairy.core.errors import Conflict, EngineRefused, EngineSilent, FairyError, NoSuchThing
 from gpufairy.core.holders import holders_by_gpu
 from gpufairy.core.mig import MigInstance
 from gpufairy.core.mig_cut import Cut
@@ -50,14 +50,21 @@ async def no_note() -> str:
     return ""
 
 
+async def nothing_to_release(gpu: str) -> None:
+    return None
+
+
 class Cutter:
     def __init__(
         self, house: House, scissors: Callable[[Gpu], Scissors], journal: CutJournal, *,
         after_cut: Callable[[], Awaitable[str]] = no_note, quiet: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        release: Callable[[str], Awaitable[None]] = nothing_to_release,
     ) -> None:  # fmt: skip
         """`after_cut`: of real GPUs, what else must know of the new instances; it says what it could not do.
-        `quiet`: while it lasts nobody of ours reads the GPUs. MIG mode changes only then."""
+        `quiet`: while it lasts nobody of ours reads the GPUs. MIG mode changes only then.
+        `release`: makes MPS, which outlives the last share of a GPU, leave it, or raises EngineRefused."""
         self._house, self._scissors, self._journal, self._after_cut, self._quiet = house, scissors, journal, after_cut, quiet
+        self._release = release
         self._looks, self._follower = Looks(house, scissors), Follower(house)
         self._one_at_a_time = asyncio.Lock()
         self._tried: dict[str, datetime] = {}  # by GPU: when a cut of it failed
@@ -70,7 +77,7 @@ class Cutter:
         await self._house.look_at_nodes()
         for order in await asyncio.to_thread(self._journal.orders):
             if self._house.found_gpu(order.gpu) is not None:
-                self._set_aside(self._looks.view(order.gpu), order)
+                self._set_aside_again(order)
         await self._house.look_at_nodes()
 
     def views(self) -> list[CutView]:
@@ -147,7 +154,7 @@ class Cutter:
     async def _tried_once(self, uuid: str, work: Awaitable[object]) -> None:
         try:
             await work
-        except (Conflict, EngineRefused, EngineSilent) as error:
+        except (Conflict, EngineRefused, EngineSilent, NoSuchThing) as error:  # the last: it was pulled meanwhile
             self._tried[uuid] = self._house.clock()
             log.warning("GPU %s: %s; again in %s", uuid, error, TRY_AGAIN)
 
@@ -156,6 +163,13 @@ class Cutter:
         if (order := await asyncio.to_thread(self._journal.order, uuid)) is not None:
             why = "; ".join(part for part in (order.why, "taken up again after a break") if part)
             await self._carry_out(self._looks.view(uuid), replace(order, why=why))
+
+    def _set_aside_again(self, order: CutOrder) -> None:
+        """One that does not answer, or can no longer be cut, keeps nobody from starting: nothing is placed there, and it is tried again."""
+        try:
+            self._set_aside(self._looks.view(order.gpu), order)
+        except (EngineRefused, NoSuchThing) as error:
+            log.warning("a cut that was left in the middle waits: %s", error)
 
     def _set_aside(self, view: CutView, order: CutOrder) -> None:
         """What is to go, and what is not there yet, is nobody's; with a change of mode nothing of the GPU is."""
@@ -166,8 +180,11 @@ class Cutter:
         """EngineSilent: nobody knows how far it came. The order stays in the journal, and what it takes away stays set aside."""
         gpu = self._house.found_gpu(view.gpu.uuid) or view.gpu
         held_by = partial(self._looks.held_by, gpu.uuid)
+        changes_mode = order.mode is not None and not gpu.simulated
         try:
-            async with nullcontext() if order.mode is None or gpu.simulated else self._quiet():
+            if changes_mode:
+                await self._release(gpu.uuid)
+            async with self._quiet() if changes_mode else nullcontext():
                 done = await self._scissors(gpu).cut(gpu, order, held_by)
         except EngineRefused as error:  # before it was begun, or the GPU was lost on the way: the driver says how it is cut
             seen = await self._scissors(gpu).look(gpu)

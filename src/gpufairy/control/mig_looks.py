@@ -12,6 +12,7 @@ from gpufairy.core.mig_cut import cut_now
 from gpufairy.core.mig_plan import CutNow
 from gpufairy.core.names import nearest
 from gpufairy.core.node import Gpu
+from gpufairy.core.owner import KnownBy
 from gpufairy.devices.mig_order import CutSeen
 from gpufairy.devices.mig_scissors import Scissors
 from gpufairy.devices.mig_tables import mig_tables
@@ -91,8 +92,9 @@ class Looks:
         self._tables[uuid] = seen.table
 
     def busy(self) -> set[str]:
-        """UUIDs of the GPUs and instances on which a process is, whoever's."""
-        return {process.on.uuid for sample in self._house.watch.samples() for process in sample.processes}
+        """UUIDs of the GPUs and instances on which a process is, whoever's. MPS's server is nobody's: its programs are listed too."""
+        processes = [process for sample in self._house.watch.samples() for process in sample.processes]
+        return {process.on.uuid for process in processes if process.owner.known_by is not KnownBy.MPS}
 
     def held_by(self, uuid: str, instance: MigInstance) -> str:
         """In words; empty: nobody. Asked anew right before an instance goes."""
@@ -105,6 +107,9 @@ class Looks:
 
     def _find(self, uuid: str) -> tuple[str, Gpu]:
         gpus = {gpu.uuid: (node.name, gpu) for node in self._house.nodes for gpu in node.gpus}
+        if uuid not in gpus and (lost := self._house.found_gpu(uuid)) is not None:
+            found = f"GPU {lost.index} ({uuid}) does not answer, so it cannot be cut"
+            raise EngineRefused(found, "See `dmesg` and `fairy node list`; a reset of the GPU or of the machine may bring it back.")
         if uuid not in gpus:
             raise NoSuchThing(f"no GPU {uuid[:80]!r} on this server{nearest(uuid, gpus)}", "See `fairy mig show`.")
         return gpus[uuid]

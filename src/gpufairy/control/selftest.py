@@ -18,7 +18,6 @@ from gpufairy.control.registry import Caller, is_admin
 from gpufairy.control.selftest_inside import Inside
 from gpufairy.core.admit import check_ever_fits
 from gpufairy.core.amounts import show_duration
-from gpufairy.core.errors import Busy as AlreadyRuns
 from gpufairy.core.errors import Conflict, FairyError, NoSuchThing
 from gpufairy.core.isolation import Side, judged, overall
 from gpufairy.core.lifecycle import Phase
@@ -37,6 +36,7 @@ log = logging.getLogger("gpufairy.selftest")
 START_LIMIT = timedelta(minutes=5)  # its image may have to be fetched
 END_LIMIT = timedelta(minutes=1)
 FIRST_LOOKS, PAUSE_S = 75, 0.2  # 15 s in all: a driver that is loaded by being asked takes ten
+IDLE_LIMIT = timedelta(seconds=20)  # a program that has just ended stays on its GPU for some seconds, and is seen there a little longer
 LONGEST = timedelta(hours=1)  # its sessions end by themselves then, whatever becomes of us
 SETTLING = timedelta(minutes=3)  # after the start: whoever has just set up a server wants its GPUs first
 AGAIN_AFTER = timedelta(minutes=10)  # a GPU that was busy is looked at again
@@ -72,12 +72,15 @@ class IsolationSelftest:
         self._began = house.clock()
         self._left_alone: dict[str, datetime] = {}  # GPUs that could not be tested by ourselves: until when
 
-    def begin(self, asker: User, wanted: Sequence[str] | None, tell: Tell) -> asyncio.Task[list[Found]]:
-        """All real GPUs, or those of these UUIDs. It goes on if whoever asked has gone. Raises Busy, NoSuchThing, Conflict."""
+    def begin(
+        self, asker: User, wanted: Sequence[str] | None, tell: Tell, *, patience: timedelta = IDLE_LIMIT
+    ) -> asyncio.Task[list[Found]]:
+        """All real GPUs, or those of these UUIDs. It goes on if whoever asked has gone. Raises NoSuchThing, Conflict.
+        `patience`: in all, with GPUs that no session holds and that are in use."""
         if self._task is not None and not self._task.done():
-            raise AlreadyRuns("a self-test is under way", "Wait for it: `fairy selftest show` has its results then.")
+            raise Conflict("a self-test is under way", "Wait for it: `fairy selftest show` has its results then.")
         chosen = self._chosen(wanted)
-        self._task = asyncio.create_task(self._test_all(asker, chosen, tell), name="isolation self-test")
+        self._task = asyncio.create_task(self._test_all(asker, chosen, tell, patience), name="isolation self-test")
         return self._task
 
     async def close(self) -> None:
@@ -100,7 +103,8 @@ class IsolationSelftest:
         admin = next((user for user in self._house.registry.users() if is_admin(user)), None)
         if not due or admin is None:
             return
-        for found in await self.begin(admin, due, lambda news: log.debug("%s", news)):
+        # Without patience: it comes by again, and whoever asks for a test meanwhile should not find it waiting.
+        for found in await self.begin(admin, due, lambda news: log.debug("%s", news), patience=timedelta()):
             if isinstance(found, NotTested):
                 self._left_alone[found.gpu] = now + (AGAIN_AFTER if found.busy else AGAIN_IF_BROKEN)
                 log.info("the self-test left out GPU %s: %s", found.gpu, found.why)
@@ -124,18 +128,32 @@ class IsolationSelftest:
             raise Conflict(found, "Run them in containers: --engine docker.")
         return chosen
 
-    async def _test_all(self, asker: User, chosen: Sequence[tuple[Node, Gpu]], tell: Tell) -> list[Found]:
+    async def _test_all(self, asker: User, chosen: Sequence[tuple[Node, Gpu]], tell: Tell, patience: timedelta) -> list[Found]:
         found: list[Found] = []
+        until = self._house.clock() + patience
         for node, gpu in chosen:
             tell(f"GPU {gpu.index} of {node.name}, {gpu.kind}")
-            found.append(await self._test(asker, node, gpu, tell))
+            shares = await self._idle(node, gpu, tell, until)
+            if isinstance(shares, Busy):
+                found.append(NotTested(node.name, gpu.uuid, f"untried: {shares.why}", busy=True))
+            else:
+                found.append(await self._test(asker, node, gpu, shares, tell))
             tell(found[-1])
         return found
 
-    async def _test(self, asker: User, node: Node, gpu: Gpu, tell: Tell) -> Found:
-        shares = self._free(node, gpu, await self._first_look(node))
-        if isinstance(shares, Busy):
-            return NotTested(node.name, gpu.uuid, f"untried: {shares.why}", busy=True)
+    async def _idle(self, node: Node, gpu: Gpu, tell: Tell, until: datetime) -> tuple[Share, ...] | Busy:
+        """What may be taken of it, as soon as nobody is on it any more."""
+        said = ""
+        while True:
+            shares = self._free(node, gpu, await self._first_look(node))
+            if not isinstance(shares, Busy) or not shares.may_pass or self._house.clock() >= until:
+                return shares
+            if shares.why != said:
+                said = shares.why
+                tell(f"waiting until GPU {gpu.index} is idle: {said}")
+            await asyncio.sleep(PAUSE_S)
+
+    async def _test(self, asker: User, node: Node, gpu: Gpu, shares: Sequence[Share], tell: Tell) -> Found:
         sessions: list[Session] = []
         try:
             sessions = await self._submitted(asker, gpu, shares)

@@ -5,7 +5,7 @@ from gpufairy.core.errors import Conflict, NoSuchThing
 from gpufairy.core.names import nearest
 from gpufairy.core.node import Node, Sharing
 from gpufairy.core.session import Session
-from gpufairy.core.sharing import ALL, IsolationTest, ShareRule, latest, ruled
+from gpufairy.core.sharing import ALL, ALL_OPEN, Closed, IsolationTest, ShareRule, latest, ruled
 from gpufairy.store.shares import Shares as StoredShares
 
 
@@ -14,13 +14,23 @@ class Shares:
         self._store = store
         self._rules: dict[str, ShareRule] = {}
         self._tests: dict[tuple[str, Sharing], IsolationTest] = {}
+        self._closed: Mapping[str, Closed] = ALL_OPEN
 
     async def load(self) -> None:
         self._rules = {rule.of: rule for rule in await self._store.rules()}
         self._tests = latest(await self._store.tests())
 
     def applied(self, node: Node) -> Node:
-        return ruled(node, self._rules, self._tests)
+        return ruled(node, self._rules, self._tests, self._closed)
+
+    def close(self, closed: Mapping[str, Closed]) -> bool:
+        """These GPUs, by UUID, and no others any more. Returns whether that is news: then whoever calls this looks at the nodes again.
+
+        Not kept: after a restart the daemons are looked at anew.
+        """
+        is_news = dict(closed) != dict(self._closed)
+        self._closed = closed
+        return is_news
 
     def rules(self) -> list[ShareRule]:
         """The most general first."""

@@ -5,32 +5,41 @@ from dataclasses import replace
 from gpufairy.core.amounts import show_cpus, show_size
 from gpufairy.core.errors import NeverFits
 from gpufairy.core.fit import Refusal, fit, is_kind
+from gpufairy.core.mig import MigTable
+from gpufairy.core.mig_could import NO_TABLES, how_to_cut
 from gpufairy.core.mig_cut import as_it_may_be_cut
 from gpufairy.core.node import Node, NodeState
 from gpufairy.core.room import Room
 from gpufairy.core.session import Outcome, Request, Seat, Session
 from gpufairy.core.share import NO_GPU, ONE_GPU, PARTS, Share, ShareKind
+from gpufairy.core.sharing import opened
 
 
-def check_ever_fits(request: Request, nodes: Sequence[Node]) -> None:
-    """Raises NeverFits, with the largest that would fit, if even empty nodes could not hold it. A drained node may come back."""
+def check_ever_fits(request: Request, nodes: Sequence[Node], tables: Mapping[str, MigTable] = NO_TABLES) -> None:
+    """Raises NeverFits, with the largest that would fit, if even empty nodes could not hold it. A drained node may come back.
+    `tables`: by kind, how GPUs can be cut that are not in MIG mode."""
     if not nodes:
         raise NeverFits("no node has reported yet, so nothing can be placed", "Wait a moment, or look at `fairy node list`.")
-    nodes = [as_it_may_be_cut(node) for node in nodes]
-    answers = [fit(request, Room.empty(replace(node, state=NodeState.READY))) for node in nodes]
+    nodes = [replace(opened(as_it_may_be_cut(node)), state=NodeState.READY) for node in nodes]
+    answers = [fit(request, Room.empty(node)) for node in nodes]
     if any(isinstance(answer, Seat) for answer in answers):
         return
     reasons = [answer.why for answer in answers if isinstance(answer, Refusal)]
     said = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more nodes" if len(reasons) > 3 else "")
+    if (next_step := how_to_cut(request, nodes, tables)) is not None:
+        raise NeverFits(f"no GPU here is cut for {request.share}: {said}", next_step)
     raise NeverFits(f"no node here can ever hold this, even when empty: {said}", f"The largest that would fit: {largest(request, nodes)}.")
 
 
 def largest(request: Request, nodes: Sequence[Node]) -> str:
-    """The most of what was asked that one empty node could hold, in the words of the command line. Tried, not guessed."""
+    """The most of what was asked that one empty node could hold, in the words of the command line. Tried, not guessed.
+
+    `nodes`: ready and open.
+    """
     for share in shares_to_offer(request):
         for node in sorted(nodes, key=lambda node: (len(node.gpus), node.cpus_milli, node.memory_bytes), reverse=True):
             offer = on_node(replace(request, share=share), node)
-            if isinstance(fit(offer, Room.empty(replace(node, state=NodeState.READY))), Seat):
+            if isinstance(fit(offer, Room.empty(node)), Seat):
                 return in_words(request, offer, node)
     return "--gpus 0"
 

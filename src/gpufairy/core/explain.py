@@ -5,13 +5,15 @@ from datetime import datetime
 
 from gpufairy.core.amounts import show_duration
 from gpufairy.core.cluster import Cluster
-from gpufairy.core.fit import Refusal
+from gpufairy.core.fit import Refusal, fit
 from gpufairy.core.forecast import forecast
 from gpufairy.core.lifecycle import Phase
+from gpufairy.core.mig_cut import as_it_may_be_cut
+from gpufairy.core.node import Node, NodeState
 from gpufairy.core.plan import Plan, seat_for
 from gpufairy.core.queue import ready_at
 from gpufairy.core.room import Room
-from gpufairy.core.session import Seat, Session, Wanted
+from gpufairy.core.session import Request, Seat, Session, Wanted
 from gpufairy.core.share import PARTS, Share, ShareKind
 from gpufairy.core.turn import in_order
 
@@ -91,11 +93,19 @@ def forecast_why(place: int | None, start: datetime | None) -> str:
 
 
 def advice(session: Session, refusals: Sequence[Refusal], view: Outlook, now: datetime) -> str:
-    """What would start at once instead, if anything would."""
-    if not refusals or session.request.share.whole_gpus < 1:
+    """What would start at once instead, if anything would; and what an admin has to do, where nothing starts by itself."""
+    share = session.request.share
+    if refusals and share.kind is ShareKind.MIG and not any(is_cut_for(session.request, room.node) for room in view.rooms.values()):
+        return f"No GPU is cut for {share} now. An admin can cut one (`fairy mig apply`), or let cuts follow the queue (`fairy mig auto`)."
+    if not refusals or share.whole_gpus < 1:
         return "It starts by itself when room appears."
-    for share in SMALLER:
-        request = replace(session.request, share=share)
+    for smaller in SMALLER:
+        request = replace(session.request, share=smaller)
         if isinstance(seat_for(request, view.rooms.values(), view.plan.promise, now), Seat):
             return f"It starts by itself when room appears. A request for --gpus {request.share} would fit now."
     return "It starts by itself when room appears."
+
+
+def is_cut_for(request: Request, node: Node) -> bool:
+    """Whether it could start there once others have left: the cut of a GPU may have changed since the session came."""
+    return isinstance(fit(request, Room.empty(replace(as_it_may_be_cut(node), state=NodeState.READY))), Seat)

@@ -1,4 +1,5 @@
 """Fit: can this request sit on this node now? The answer is a Seat, or a Refusal in words."""
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpufairy.core.amounts import show_cpus, show_size
@@ -7,12 +8,13 @@ from gpufairy.core.node import Node, NodeState, Sharing
 from gpufairy.core.room import GpuRoom, Room
 from gpufairy.core.session import GpuSeat, Request, Seat
 from gpufairy.core.share import PARTS, ShareKind, show_parts
-from gpufairy.core.sharing import seat_words
+from gpufairy.core.sharing import by_mps, seat_words
 
 CPU_ONLY_CPUS_MILLI = 1000  # what a session without GPU gets if it does not say
 # Sessions that do not say how many CPUs they want get this part of their GPU's portion of the node, so that
 # a box whose GPUs are all taken still has CPUs for a session that needs none.
 DEFAULT_PORTION = 7 / 8
+MOST_NAMED = 3  # GPUs in one refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,10 @@ def fit_whole(count: int, plain: list[GpuRoom], room: Room) -> list[GpuSeat] | R
     free = [gpu for gpu in plain if gpu.is_free]
     if len(free) < count:
         return Refusal(room.node.name, f"{room.node.name} has {len(free)} of {len(plain)} GPUs wholly free, {count} asked")
-    return [part_of(gpu, PARTS) for gpu in free[:count]]
+    without_mps = [gpu for gpu in free if not gpu.gpu.mps_stays]
+    if len(without_mps) < count:
+        return not_open(((gpu, gpu.gpu.mps_stays) for gpu in free), room)
+    return [part_of(gpu, PARTS) for gpu in without_mps[:count]]
 
 
 def fit_part(request: Request, plain: list[GpuRoom], room: Room) -> list[GpuSeat] | Refusal:
@@ -98,14 +103,30 @@ def fit_part(request: Request, plain: list[GpuRoom], room: Room) -> list[GpuSeat
     if not fitting:
         most = max(gpu.free_parts for gpu in plain)
         return Refusal(room.node.name, f"{room.node.name} has at most {show_parts(most)} of one GPU free, {request.share} asked")
-    same_way = [gpu for gpu in fitting if not gpu.other_way]
+    open_now = [gpu for gpu in fitting if not closed_to(request, gpu, asked[gpu.gpu.uuid])]
+    if not open_now:
+        return not_open(((gpu, closed_to(request, gpu, asked[gpu.gpu.uuid])) for gpu in fitting), room)
+    same_way = [gpu for gpu in open_now if not gpu.other_way]
     if not same_way:
-        return shared_otherwise(fitting, room)
+        return shared_otherwise(open_now, room)
     roomy = [gpu for gpu in same_way if memory_on(request, gpu, asked[gpu.gpu.uuid]) <= gpu.free_memory_bytes]
     if not roomy:
         return too_little_memory(request, same_way, asked, room)
     tightest = min(roomy, key=lambda gpu: (gpu.free_parts - asked[gpu.gpu.uuid], gpu.free_memory_bytes, gpu.gpu.index))
     return [part_of(tightest, asked[tightest.gpu.uuid], request.gpu_memory_bytes)]
+
+
+def closed_to(request: Request, gpu: GpuRoom, parts: int) -> str:
+    """Why it cannot start there, in words; empty: it can. Where MPS is not for it, MPS has to go first."""
+    if not (gpu.gpu.closed or gpu.gpu.mps_stays):
+        return ""
+    return gpu.gpu.closed if by_mps(part_of(gpu, parts, request.gpu_memory_bytes)) else gpu.gpu.mps_stays
+
+
+def not_open(whys: Iterable[tuple[GpuRoom, str]], room: Room) -> Refusal:
+    said = [f"{room.node.name} GPU {gpu.gpu.index}: {why}" for gpu, why in whys if why]
+    more = f"; and {len(said) - MOST_NAMED} more GPUs" if len(said) > MOST_NAMED else ""
+    return Refusal(room.node.name, "; ".join(said[:MOST_NAMED]) + more)
 
 
 def shared_otherwise(fitting: list[GpuRoom], room: Room) -> Refusal:

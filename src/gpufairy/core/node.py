@@ -36,6 +36,8 @@ class Gpu:
     sharing: Sharing = Sharing.MPS  # of fractions, where it is not in MIG mode
     held_to: tuple[str, ...] = ()  # what of a share the last self-test found enforced: "memory", "sm"
     alone: bool = False  # the same: whoever has a whole GPU here can reach no other
+    closed: str = ""  # why MPS lets nobody new in on it now, in words; empty: it does
+    mps_stays: str = ""  # why MPS cannot be given up on it now, so that it is neither whole nor shared by time; empty: it can
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class Busy:
     """Why it cannot be tested now."""
 
     why: str
+    may_pass: bool = False  # no session holds it: whoever is seen there may be a program that has just ended, and not left yet
 
 
 def parse_nightly(text: str, what: str = "selftest.nightly") -> TimeOfDay | None:
@@ -51,7 +52,7 @@ def shares_to_take(room: GpuRoom, sample: NodeSample | None) -> tuple[Share, ...
     """Two halves of a GPU that is wholly free; of one in MIG mode two free instances, or the only one."""
     gpu = room.gpu
     if gpu.mig is None:
-        return Busy("sessions are on it") if not room.is_free else strangers_on(gpu.uuid, sample) or (HALF, HALF)
+        return Busy("sessions are on it") if not room.is_free else closed_by_mps(gpu) or strangers_on(gpu.uuid, sample) or (HALF, HALF)
     free = [instance for instance in gpu.instances or () if (instance.start, instance.size) not in room.cut]
     if not free:
         return Busy("no MIG instance of it is free")
@@ -60,10 +61,16 @@ def shares_to_take(room: GpuRoom, sample: NodeSample | None) -> tuple[Share, ...
     return taken or tuple(Share(ShareKind.MIG, 0, instance.profile) for instance in free[:2])
 
 
+def closed_by_mps(gpu: Gpu) -> Busy | None:
+    """A GPU on which no fraction could start now: its sessions would wait in vain."""
+    why = gpu.closed if gpu.sharing is Sharing.MPS else gpu.mps_stays
+    return Busy(why, may_pass=True) if why else None
+
+
 def strangers_on(uuid: str, sample: NodeSample | None) -> Busy | None:
     """Of a GPU or instance that no session holds. What is not known is never taken for free."""
     device = None if sample is None else next((device for device in sample.devices if device.uuid == uuid), None)
     if sample is None or device is None:
         return Busy("who is on it is not known")
     found = free_now(device, sample)
-    return None if found.free else Busy(found.why)
+    return None if found.free else Busy(found.why, may_pass=sample.gpus_known)

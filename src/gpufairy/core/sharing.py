@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 
 from gpufairy.core.node import Gpu, Node, Sharing
 from gpufairy.core.session import GpuSeat
@@ -66,12 +67,34 @@ class ShareRule:
     sharing: Sharing | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What of MPS stands in the way of newcomers to a GPU: see Gpu.closed and Gpu.mps_stays."""
+
+    why: str = ""
+    mps_stays: str = ""
+
+
 ALL = "*"
+ALL_OPEN: Mapping[str, Closed] = MappingProxyType({})
+OPEN = Closed()
 
 
-def ruled(node: Node, rules: Mapping[str, ShareRule], tests: Mapping[tuple[str, Sharing], IsolationTest]) -> Node:
-    """The node's GPUs as the admin wants them shared, and with what was found to hold."""
-    return replace(node, gpus=tuple(_ruled(gpu, rules, tests) for gpu in node.gpus))
+def ruled(
+    node: Node, rules: Mapping[str, ShareRule], tests: Mapping[tuple[str, Sharing], IsolationTest],
+    closed: Mapping[str, Closed] = ALL_OPEN,
+) -> Node:  # fmt: skip
+    """The node's GPUs as the admin wants them shared, with what was found to hold, and which of them are closed."""
+    return replace(node, gpus=tuple(_closed(_ruled(gpu, rules, tests), closed.get(gpu.uuid, OPEN)) for gpu in node.gpus))
+
+
+def _closed(gpu: Gpu, found: Closed) -> Gpu:
+    return replace(gpu, closed=found.why, mps_stays=found.mps_stays)
+
+
+def opened(node: Node) -> Node:
+    """For those who ask what could ever fit: what stands in the way today goes by itself, or an admin mends it."""
+    return replace(node, gpus=tuple(_closed(gpu, OPEN) if gpu.closed or gpu.mps_stays else gpu for gpu in node.gpus))
 
 
 def _ruled(gpu: Gpu, rules: Mapping[str, ShareRule], tests: Mapping[tuple[str, Sharing], IsolationTest]) -> Gpu:

@@ -1,6 +1,6 @@
 """The process that limits a cgroup's memory on one GPU: `memory_limits_child UUID CGROUP BYTES`. Prints the limit that holds now.
 
-By functions that drivers have from r615 on. An older one is told apart by how this process ends.
+By functions that drivers have from r615 on, and nvidia-ml-py of that time. Older ones are told apart by how this process ends.
 """
 import sys
 
@@ -10,10 +10,14 @@ from gpufairy.core.errors import FairyError
 from gpufairy.devices.nvml_calls import NoDriver, open_library
 from gpufairy.devices.nvml_exits import FAILED, NO_DRIVER, TOO_OLD
 
+NEEDED = ("c_nvmlSetMemoryLimits_v1_t", "nvmlDeviceSetMemoryLimits_v1", "c_nvmlGetMemoryLimits_v1_t", "nvmlDeviceGetMemoryLimits_v1")
 LACKING = (pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_NOT_SUPPORTED)
 
 
 def main() -> int:
+    if not all(hasattr(pynvml, name) for name in NEEDED):
+        sys.stderr.write("nvidia-ml-py here is older than memory limits\n")
+        return TOO_OLD
     try:
         open_library()
         sys.stdout.write(f"{limited(sys.argv[1], sys.argv[2], int(sys.argv[3]))}\n")

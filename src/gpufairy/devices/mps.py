@@ -51,11 +51,12 @@ class MpsDaemons:
         return await self._keeper(gpu).ready(Caps(sm_percent, memory_bytes))
 
     async def watch(self, held: Mapping[str, Sequence[HeldShare]], on_gpu: Mapping[str, Collection[int]] = {}) -> list[MpsNews]:
-        """One turn, each few seconds. `on_gpu`: the processes that the driver sees on each GPU, to find those that go round MPS."""
+        """One turn, each few seconds. `on_gpu`: the processes that the driver sees on each GPU, but for MPS's own servers. It finds those
+        that go round MPS, and whether a daemon that hangs can be killed. A GPU that is not in it: not known."""
         for gpu in (gpu for gpu, shares in held.items() if shares):
             self._keeper(gpu)
         keepers = list(self._keepers.values())
-        told = await asyncio.gather(*(keeper.turn(held.get(keeper.gpu, ()), on_gpu.get(keeper.gpu, ())) for keeper in keepers))
+        told = await asyncio.gather(*(keeper.turn(held.get(keeper.gpu, ()), on_gpu.get(keeper.gpu)) for keeper in keepers))
         self._keepers = {gpu: keeper for gpu, keeper in self._keepers.items() if not keeper.is_over}
         return [news for of_one in told for news in of_one]
 

@@ -8,7 +8,17 @@ from gpufairy.devices.mps_changes import Change, changes
 from gpufairy.devices.mps_control import MpsNobody, MpsRefused, MpsSilent
 from gpufairy.devices.mps_daemon import MpsDaemon, MpsSetting, marks_of
 from gpufairy.devices.mps_values import Caps, Heard, HeldShare, MpsEvent, MpsLook, MpsNews, MpsStatus, largest
-from gpufairy.devices.mps_words import LOST_CONTEXTS, ONE_USER_AT_A_TIME, not_answering, not_started, programs, still_used
+from gpufairy.devices.mps_words import (
+    IN_FAULT,
+    LOST_CONTEXTS,
+    NO_ANSWER,
+    NOT_REVIVED,
+    ONE_USER_AT_A_TIME,
+    not_answering,
+    not_started,
+    programs,
+    still_used,
+)
 from gpufairy.devices.process_mark import ProcessMark, lives
 
 SILENT_LOOKS = 3  # in a row, before a silent daemon that nobody uses is killed
@@ -31,6 +41,8 @@ class MpsKeeper:
         self._went_round: frozenset[int] = frozenset()
         self._named: frozenset[int] = frozenset()  # those of them that were told of
         self._trouble = ""
+        self._is_lost = False  # it died, and is not back
+        self._lingering: tuple[int, ...] = ()  # programs that use it though nobody holds a share
 
     @property
     def is_over(self) -> bool:
@@ -50,11 +62,12 @@ class MpsKeeper:
             self._idle_since_s = None
             return self._daemon.door
 
-    async def turn(self, shares: Sequence[HeldShare], on_gpu: Collection[int]) -> list[MpsNews]:
+    async def turn(self, shares: Sequence[HeldShare], on_gpu: Collection[int] | None) -> list[MpsNews]:
+        """`on_gpu`: without MPS's own servers; None: not known."""
         async with self._lock:
             wanted = largest([*(share.caps for share in shares), *self._promised()])
             try:
-                found = await self._unheld() if wanted is None else await self._held(wanted, on_gpu)
+                found = await self._unheld(on_gpu) if wanted is None else await self._held(wanted, on_gpu)
             except FairyError as error:
                 found = self._trouble_with(MpsEvent.NOT_ENDED if wanted is None else MpsEvent.NOT_RESTARTED, error)
             sessions = tuple(share.session_id for share in shares)
@@ -82,28 +95,43 @@ class MpsKeeper:
         trouble = "; ".join(part for part in (self._trouble, ONE_USER_AT_A_TIME if one_user else "") if part)
         return MpsStatus(
             self.gpu, str(daemon.door), mark.pid if mark else None, self._heard.servers, self._heard.clients, daemon.limit,
-            daemon.caps, note.since_time if note else None, one_user, trouble,
+            daemon.caps, note.since_time if note else None, one_user, trouble, self._closed(), self._stays(),
         )  # fmt: skip
 
-    async def _held(self, wanted: Caps, on_gpu: Collection[int]) -> list[Change]:
-        self._idle_since_s = None
+    def _closed(self) -> str:
+        if self._silent_since_s is not None:
+            return NO_ANSWER
+        if self._is_lost:
+            return NOT_REVIVED
+        if any(server.at_fault for server in self._heard.servers):
+            return IN_FAULT
+        limit = self._daemon.limit
+        return f"{limit} programs use it by MPS, the most that it takes" if len(self._heard.clients) >= limit else ""
+
+    def _stays(self) -> str:
+        if self._silent_since_s is not None:
+            return NO_ANSWER
+        return f"its MPS daemon is still in use by {programs(self._lingering)}" if self._lingering else ""
+
+    async def _held(self, wanted: Caps, on_gpu: Collection[int] | None) -> list[Change]:
+        self._idle_since_s, self._lingering = None, ()
         await self._daemon.prepare()
         before = self._heard
         look = await self._daemon.look()
         if look.heard is Heard.NOBODY:
             return await self._mend(wanted)
         if look.heard is Heard.SILENCE:
-            return await self._bear_silence(wanted, look)
+            return await self._bear_silence(wanted, look, on_gpu)
         found = self._heard_again()
         found += changes(self.gpu, before, look, limit=self._daemon.limit, living=[mark.pid for mark in self._living()])
         await self._daemon.open_gpu()
         if await self._daemon.hold_caps(wanted):
             found.append((MpsEvent.CAPS_CHANGED, f"somebody changed the caps of the MPS daemon of GPU {self.gpu}; they are set back"))
         self._remember()
-        found += self._going_round(on_gpu)
+        found += self._going_round(on_gpu or ())
         return found
 
-    async def _unheld(self) -> list[Change]:
+    async def _unheld(self, on_gpu: Collection[int] | None) -> list[Change]:
         """Never ended while programs use it: they may be of a session that is not told of here yet."""
         if self._daemon.note is None:
             return []
@@ -112,13 +140,16 @@ class MpsKeeper:
         look = await self._daemon.look()
         if look.heard is Heard.SILENCE:
             self._count_silence(look)
-        else:
-            self._silent_since_s, self._silent_looks = None, 0
+        elif self._silent_since_s is not None:
+            self._silent_since_s, self._silent_looks, self._trouble = None, 0, ""
         if look.heard is Heard.ANSWER:
             self._remember()
+        if look.heard is Heard.NOBODY:
+            self._heard = look  # what it was full of, or at fault with, went with it
+        self._lingering = look.clients
         if now_s - self._idle_since_s < self._setting.grace_s:
             return []
-        if look.heard is Heard.SILENCE and self._may_kill():
+        if look.heard is Heard.SILENCE and self._may_kill(on_gpu):
             await self._daemon.kill()
         elif look.heard is Heard.SILENCE:
             return self._once(MpsEvent.NOT_ENDED, f"nobody holds a share of GPU {self.gpu}, and its MPS daemon does not answer")
@@ -140,6 +171,7 @@ class MpsKeeper:
         self._failures = 0 if now_s - self._started_s > SOUND_S else self._failures + 1
         self._next_try_s = now_s + (min(2.0**self._failures, LONGEST_WAIT_S) if self._failures else 0.0)
         self._started_s = now_s
+        self._is_lost = self._is_lost or was_there
         await self._daemon.bring_up(wanted)
         found = self._heard_again()
         self._remember()
@@ -148,10 +180,10 @@ class MpsKeeper:
         words = f"the MPS daemon of GPU {self.gpu} {befell} and is started anew."
         return [*found, (MpsEvent.RESTARTED, f"{words} {LOST_CONTEXTS} ({programs(hurt)})" if hurt else words)]
 
-    async def _bear_silence(self, wanted: Caps, look: MpsLook) -> list[Change]:
+    async def _bear_silence(self, wanted: Caps, look: MpsLook, on_gpu: Collection[int] | None) -> list[Change]:
         """What runs goes on computing without the daemon. So it is killed only when nobody is hurt, or the admin wants it so."""
         self._count_silence(look)
-        if self._may_kill():
+        if self._may_kill(on_gpu):
             await self._daemon.kill()
             self._heard_again()
             return await self._mend(wanted, "did not answer, was killed")
@@ -164,11 +196,15 @@ class MpsKeeper:
         self._trouble = f"no answer for {now_s - self._silent_since_s:.0f} s: {look.why}"
         self._silent_looks += 1
 
-    def _may_kill(self) -> bool:
+    def _may_kill(self, on_gpu: Collection[int] | None) -> bool:
         limit_s = self._setting.silent_limit_s
         if limit_s is not None and self._silent_since_s is not None and self._setting.clock() - self._silent_since_s >= limit_s:
             return True
-        return self._silent_looks >= SILENT_LOOKS and self._programs is not None and not self._living()
+        return self._silent_looks >= SILENT_LOOKS and self._is_deserted(on_gpu)
+
+    def _is_deserted(self, on_gpu: Collection[int] | None) -> bool:
+        """A server that came when the daemon already hung never heard who uses it: then the driver says who is on the GPU."""
+        return not self._living() if self._programs is not None else on_gpu is not None and not on_gpu
 
     def _heard_again(self) -> list[Change]:
         was_silent = self._silent_since_s is not None
@@ -206,7 +242,7 @@ class MpsKeeper:
         return [caps for _, caps in self._promises]
 
     def _remember(self) -> None:
-        self._heard = self._daemon.seen
+        self._heard, self._is_lost = self._daemon.seen, False
         self._programs = marks_of(self._heard.clients)
 
     def _living(self) -> list[ProcessMark]:
@@ -214,5 +250,5 @@ class MpsKeeper:
 
     def _forget(self) -> None:
         self._heard, self._programs, self._idle_since_s, self._trouble = MpsLook(Heard.NOBODY), None, None, ""
-        self._silent_since_s, self._silent_looks = None, 0
+        self._silent_since_s, self._silent_looks, self._is_lost, self._lingering = None, 0, False, ()
         self._told.clear()

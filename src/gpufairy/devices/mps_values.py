@@ -108,3 +108,5 @@ class MpsStatus:
     since: datetime | None
     one_user_at_a_time: bool  # an older driver: programs of other accounts wait until those of one have ended
     trouble: str  # empty: none
+    closed: str = ""  # why a newcomer would be refused now; empty: it would not. The same words as long as it is the same trouble
+    stays: str = ""  # why it cannot be given up, though nobody holds a share; empty: it can

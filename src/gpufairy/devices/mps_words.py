@@ -10,6 +10,9 @@ ONE_USER_AT_A_TIME = (
     "this driver's nvidia-cuda-mps-control does not know -multiuser-server: programs of other accounts wait until those of one have ended. "
     "Use one account in all containers that share a GPU, or a newer driver."
 )
+NO_ANSWER = "its MPS daemon does not answer"
+NOT_REVIVED = "its MPS daemon died, and cannot be started anew"
+IN_FAULT = "its MPS server is in fault: a program on it crashed, and no new one gets in before the others have ended"
 MOST_NAMED = 8
 
 

@@ -62,6 +62,8 @@ class Launcher:
         found = await self._listing.of(workload_id(session))
         if found is not None and not found.begun:
             await self._start(session, found.id)
+        if found is not None and shared_gpus(session):
+            await self._hold_shares(session, found.id)  # if the answer to its start was lost, nobody came as far as this
         return found is not None
 
     async def launch(self, session: Session, image: str, facts: ImageFacts, uid: int) -> None:

@@ -106,7 +106,7 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         undo.push_async_callback(selftest.close)
         await selftest.end_leftovers()
         here = own_host(setup, house, engine)
-        cutter = make_cutter(house, setup.data, here.quiet)
+        cutter = make_cutter(house, setup.data, here.quiet, shared.daemons.give_up)
         await cutter.move_in()
         await here.start()
         undo.push_async_callback(here.close)
@@ -117,6 +117,7 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
             this_machine() if setup.engine == "process" else None, ssh,
             None if ssh is None else Apps(house, apps_settings(setup), setup.data / "apps.json"),
             here.keep, Watching(tuple(watch.name_rules), tuple(watch.user_labels), tuple(watch.users)), here.metrics, cutter, selftest,
+            shared.daemons.status,
         )  # fmt: skip
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from gpufairy.control.house import House
 from gpufairy.core.errors import EngineRefused
 from gpufairy.core.lifecycle import Phase
+from gpufairy.core.owner import KnownBy
 from gpufairy.core.session import Session
-from gpufairy.core.sharing import by_mps, sm_percent
+from gpufairy.core.sharing import Closed, by_mps, sm_percent
 from gpufairy.core.steps import noted
 from gpufairy.devices.compute_mode import KeptComputeMode
 from gpufairy.devices.memory_limits import DriverMemoryLimits, cgroup_of
@@ -53,7 +54,12 @@ class SharedGpus:
             for gpu in session.seat.gpus if session.seat is not None and session.phase is not Phase.PLACED else ():
                 if by_mps(gpu):
                     held.setdefault(gpu.uuid, []).append(HeldShare(session.id, sm_percent(gpu), gpu.memory_bytes))
-        for news in await self.daemons.watch(held, processes_seen(house)):
+        all_news = await self.daemons.watch(held, processes_seen(house))
+        statuses = self.daemons.status()
+        if house.shares.close({one.gpu: Closed(one.closed, one.stays) for one in statuses if one.closed or one.stays}):
+            await house.look_at_nodes()
+            house.bells.place.set()
+        for news in all_news:
             await self._tell(house, news)
 
     async def leave(self, house: House) -> None:
@@ -77,10 +83,11 @@ class SharedGpus:
 
 
 def processes_seen(house: House) -> dict[str, set[int]]:
-    """By the GPU they are on: those that MPS does not know went round it."""
+    """By the GPU they are on, without MPS's own servers. A GPU that is not in it may have any: the driver did not tell."""
     seen: dict[str, set[int]] = {}
-    for node in house.nodes:
-        host = house.watch.host(node.name)
-        for process in host.sample.processes if host is not None and host.sample is not None else ():
+    ours = {node.name for node in house.nodes}
+    for sample in [one for one in house.watch.samples() if one.node in ours and one.gpus_known]:
+        seen |= {reading.uuid: set() for reading in sample.readings if reading.processes_known}
+        for process in [one for one in sample.processes if one.owner.known_by is not KnownBy.MPS]:
             seen.setdefault(process.on.uuid, set()).add(process.on.pid)
     return seen
