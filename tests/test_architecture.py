@@ -122,3 +122,9 @@ def test_every_module_says_what_belongs_in_it():
         words = ast.get_docstring(tree(path))
         assert words, f"{path} has no docstring"
         assert len(words.splitlines()) <= 6, f"{path}: its docstring is long"
+
+
+def test_no_two_files_of_tests_have_the_same_name():
+    """Pytest imports them by their bare names, and takes the second for the first."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert {name for name in names if names.count(name) > 1} == set()
