@@ -29,6 +29,7 @@ from gpufairy.node.sampler import Eyes, Sampler
 from gpufairy.node.whose import Whose
 
 log = logging.getLogger("gpufairy.collect")
+END_AGAIN_S = 5.0  # longer than leaving takes
 
 Source = NvmlSource | SimulatedSource
 Consumer = Callable[[NodeSample], Awaitable[None]]
@@ -123,9 +124,16 @@ def said_once(sample: NodeSample, before: str | None) -> str:
 
 async def until_told_to_end(work: Awaitable[None]) -> None:
     """SIGTERM and SIGINT end it, quietly."""
-    task = asyncio.ensure_future(work)
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+
+    def end() -> None:
+        """Again and again: Python 3.11 loses one that comes just when what is waited for is there."""
+        if not task.done():
+            task.cancel()
+            loop.call_later(END_AGAIN_S, end)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, end)
     with contextlib.suppress(asyncio.CancelledError):
         await task
 

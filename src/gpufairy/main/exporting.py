@@ -69,6 +69,8 @@ def main() -> None:
     kubernetes = KubernetesWatch(**told["kubernetes"])
     exporting = Exporting(**{**told, "names": tuple(told["names"]), "kubernetes": kubernetes})
     asyncio.run(until_told_to_end(serve(exporting, listener)))
+    sys.stderr.flush()
+    os._exit(0)  # a thread that asks somebody silent may be within OpenSSL, whose own leave-taking waits for it
 
 
 if __name__ == "__main__":
