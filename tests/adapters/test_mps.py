@@ -11,6 +11,8 @@ from gpufairy.core.errors import BadInput, EngineRefused
 from gpufairy.devices.mps_folder import MOST_SOCKET_BYTES, make_folder, pipe_folder
 from waits import until
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:

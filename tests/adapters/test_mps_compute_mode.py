@@ -9,6 +9,8 @@ from fake_nvml import FakeGpu, FakeMachine, FakeNvml
 from gpufairy.core.errors import EngineRefused
 from gpufairy.devices.compute_mode import KeptComputeMode
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 NOT_SUPPORTED, NO_PERMISSION = 3, 4
 DEFAULT, PROHIBITED, EXCLUSIVE = 0, 2, 3
 

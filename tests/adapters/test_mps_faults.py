@@ -12,6 +12,8 @@ from fake_mps.scene import alive
 from gpufairy.core.errors import EngineRefused
 from waits import until
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:

@@ -2,6 +2,8 @@
 import pytest
 from share_scene import CONTEXT_BYTES, MIB, Box
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 WAYS = ("linked", "dlsym", "default", "dlvsym", "address11", "address12", "ptsz", "address12-ptsz")
 KINDS = ("plain", "pitch", "managed", "async", "pool", "create", "mapped", "held", "array", "array3d", "mipmap", "node", "addnode", "captured", "heap")
 PIECE = 64 * MIB

@@ -6,6 +6,8 @@ import struct
 import pytest
 from share_scene import CONTEXT_BYTES, MIB, WHOLE_BYTE, Box, built, gpu_line, write_ledger
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 GOOD = f"fairyshare 1\ngpu {UUID} memory_bytes=75161927680 sm_percent=50 context_bytes=550502400\n"
 

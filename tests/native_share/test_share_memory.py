@@ -6,6 +6,8 @@ from share_scene import CONTEXT_BYTES, MIB, Box
 
 from fake_cuda import Card
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 SHARE = 1024 * MIB
 FREE = SHARE - CONTEXT_BYTES
 

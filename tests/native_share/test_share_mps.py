@@ -8,6 +8,8 @@ from share_scene import MIB, Box, gpu_line
 
 from fake_cuda import Card
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 RED, BLUE = Card("GPU-aaaaaaaa-1111-2222-3333-00000000000a"), Card("GPU-bbbbbbbb-1111-2222-3333-00000000000b")
 NOBODY_SERVES = "805"
 

@@ -12,6 +12,8 @@ from share_scene import CONTEXT_BYTES, MIB, WHOLE_BYTE, Box, Client
 
 from waits import until
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 SHARE = 1024 * MIB
 
 

@@ -10,6 +10,8 @@ from share_scene import MIB, Box, Client, built
 
 from fake_nvml.build import built_library as fake_nvml_library
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 NOT_FOUND, VERSION_NOT_SUFFICIENT, NOT_INITIALIZED = 500, 2, 3
 BEGIN = """
 import ctypes, json, os

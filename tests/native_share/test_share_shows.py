@@ -11,6 +11,8 @@ from fake_cuda import Card
 from fake_nvml.build import FakeNvml
 from fake_nvml.machine import FakeGpu, FakeInstance, FakeMachine
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 SHARE = 1024 * MIB
 RED, BLUE = Card("GPU-aaaaaaaa-1111-2222-3333-00000000000a"), Card("GPU-bbbbbbbb-1111-2222-3333-00000000000b")
 
