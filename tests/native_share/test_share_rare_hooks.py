@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from share_scene import CONTEXT_BYTES, MIB, SHARED_NAMES, Box
 
+pytestmark = pytest.mark.slow  # each is quick; all of them are not
+
 SHARE = 1024 * MIB
 BEGIN = """
 import ctypes as c, json
