@@ -15,7 +15,7 @@ from gpufairy.engines.docker_words import DaemonRefused
 NFT_S = 10.0
 # What passes by itself. Podman lists all interfaces and then looks at each: one that a container which just ended has taken along makes it
 # give up. Docker finds its own chains gone while a firewall, or another daemon that starts, loads them anew.
-PASSING = ("no such network interface", "Failed to Setup IP tables")
+PASSING = ("no such network interface", "Failed to Setup IP tables", "iptables failed")
 TRIES, TRY_AGAIN_S = 5, 0.4
 # Link-local, where clouds have their metadata, and the few clouds that have it elsewhere (Azure, Alibaba, Oracle).
 METADATA = "169.254.0.0/16, 168.63.129.16, 100.100.100.200, 192.0.0.192"
