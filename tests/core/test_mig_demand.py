@@ -24,7 +24,7 @@ def a_cut_node(*parts: tuple[str, int], auto: bool = True, name: str = "gpu01", 
 
 
 def wish(node, waiting, holding=(), busy=(), more=()):
-    free = rooms([node, *more], (session.seat for session in holding))
+    free = rooms([node, *more], holding)
     return cut_for_waiting(free, waiting, holders_by_gpu(holding), busy)
 
 

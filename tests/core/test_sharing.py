@@ -166,7 +166,7 @@ def test_a_gpu_without_room_says_so_before_it_says_that_it_is_closed():
     refused = seat_on(node_of(replace(REAL, closed="it hangs"), replace(REAL, index=1, uuid="GPU-other")), [a_session(gpus="0.75")], gpus="0.5")
     assert refused == Refusal("gpu01", "gpu01 GPU 0: it hangs")
     taken = Room.empty(node_of(replace(REAL, closed="it hangs")))
-    taken.gpus[0].free_parts = PARTS // 4
+    taken.gpus[0].unheld_parts = PARTS // 4
     assert fit(a_session(gpus="0.5").request, taken) == Refusal("gpu01", "gpu01 has at most 0.25 of one GPU free, 0.5 asked")
 
 

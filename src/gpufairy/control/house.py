@@ -55,7 +55,7 @@ class House:
         self.nodes: tuple[Node, ...] = ()
         self._found: list[Node] = []  # as the engine last told; kept while it is silent
         self.silent_since: datetime | None = None  # the engine's last failure to answer; None: it answers
-        self.plan = Plan((), {}, None, clock())
+        self.plan = Plan((), {}, (), clock())
         self._usage: dict[str, Usage] = {}
         self._outlook: Outlook | None = None
 

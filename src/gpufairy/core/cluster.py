@@ -3,10 +3,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from gpufairy.core.booking import Calendar
 from gpufairy.core.ledger import Usage
 from gpufairy.core.node import Node
+from gpufairy.core.preempt import Preempt
 from gpufairy.core.queue import Queue
+from gpufairy.core.quota import Quota, WeekUse
 from gpufairy.core.room import Room, rooms
+from gpufairy.core.run_time import RunTimes
 from gpufairy.core.session import Session
 from gpufairy.core.share import PARTS
 
@@ -20,6 +24,19 @@ class Policy:
     keep_ended: timedelta = timedelta(days=30)  # logs and results of ended sessions
     keep_most: timedelta = timedelta(hours=24)  # how far ahead one `keep` may put a session's end
     most_refusals: int = 5  # by the engine, in a row; then the session is given up in words
+    # A start is charged for at least so long: a flood of sessions that each end at once would else cost its owner nothing.
+    entry_penalty: timedelta = timedelta(minutes=1)
+    preempt: Preempt = Preempt.MARKED
+    preempt_after: timedelta = timedelta(minutes=10)  # of running: what is sent away sooner has done nothing but load its data
+    preempt_notice: timedelta = timedelta(seconds=30)  # between being told and being asked to leave
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What part of the whole teams are entitled to, and users within theirs. Who is not named counts 1."""
+
+    teams: Mapping[str, float] = field(default_factory=dict)
+    users: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +44,22 @@ class Cluster:
     nodes: tuple[Node, ...]
     holding: tuple[Session, ...] = ()  # those with a seat
     waiting: Mapping[str, Queue] = field(default_factory=dict)  # by owner
-    usage: Mapping[str, Usage] = field(default_factory=dict)
+    usage: Mapping[str, Usage] = field(default_factory=dict)  # by owner; of teams by `team:NAME`
     policy: Policy = Policy()
+    weights: Weights = Weights()
+    quotas: tuple[Quota, ...] = ()
+    week: WeekUse = field(default_factory=WeekUse)  # what was held in the last seven days, for quotas
+    calendar: Calendar = field(default_factory=Calendar)
+    run_times: RunTimes = field(default_factory=RunTimes)
+    gangs: Mapping[str, tuple[Session, ...]] = field(default_factory=dict)  # of those who start together, all that wait, by gang
 
     def rooms(self) -> dict[str, Room]:
-        return rooms(self.nodes, (session.seat for session in self.holding if session.seat is not None))
+        return rooms(self.nodes, self.holding)
+
+    def together(self, session: Session) -> tuple[Session, ...]:
+        """Itself, and those who start with it or not at all."""
+        others = self.gangs.get(session.request.gang, ()) if session.request.gang is not None else ()
+        return (session, *(other for other in others if other.id != session.id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from gpufairy.core.forecast import forecast
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.mig_cut import as_it_may_be_cut
 from gpufairy.core.node import Node, NodeState
-from gpufairy.core.plan import Plan, seat_for
+from gpufairy.core.plan import Plan, asking_of, seat_for
 from gpufairy.core.queue import ready_at
 from gpufairy.core.room import Room
 from gpufairy.core.session import Request, Seat, Session, Wanted
@@ -35,6 +35,7 @@ class Wait:
 class Outlook:
     """The line as it stood at one moment: made once, asked for many sessions."""
 
+    cluster: Cluster
     rooms: Mapping[str, Room]
     plan: Plan
     order: Sequence[Session]
@@ -47,7 +48,7 @@ def outlook(cluster: Cluster, plan: Plan, now: datetime, most: int) -> Outlook:
     order = in_order(cluster, now, most)
     places = {session.id: place for place, session in enumerate(order, 1)}
     rooms = cluster.rooms()
-    return Outlook(rooms, plan, order, places, forecast(rooms, cluster.holding, order[:FORECAST_DEPTH], now), now)
+    return Outlook(cluster, rooms, plan, order, places, forecast(rooms, cluster.holding, order[:FORECAST_DEPTH], now), now)
 
 
 def explain(session: Session, view: Outlook, waits_for: Sequence[str], now: datetime) -> Wait:
@@ -72,7 +73,8 @@ def why_now(session: Session, wait: Wait | None) -> str:
 
 
 def refusals_now(session: Session, view: Outlook, now: datetime) -> tuple[Refusal, ...]:
-    answer = seat_for(session.request, view.rooms.values(), view.plan.promise, now)
+    asking = asking_of(session, view.cluster, now)
+    answer = seat_for(session.request, view.rooms.values(), view.plan.promises, now, asking)
     return () if isinstance(answer, Seat) else answer
 
 
@@ -101,7 +103,7 @@ def advice(session: Session, refusals: Sequence[Refusal], view: Outlook, now: da
         return "It starts by itself when room appears."
     for smaller in SMALLER:
         request = replace(session.request, share=smaller)
-        if isinstance(seat_for(request, view.rooms.values(), view.plan.promise, now), Seat):
+        if isinstance(seat_for(request, view.rooms.values(), view.plan.promises, now, asking_of(session, view.cluster, now)), Seat):
             return f"It starts by itself when room appears. A request for --gpus {request.share} would fit now."
     return "It starts by itself when room appears."
 

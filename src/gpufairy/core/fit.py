@@ -1,8 +1,9 @@
 """Fit: can this request sit on this node now? The answer is a Seat, or a Refusal in words."""
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpufairy.core.amounts import show_cpus, show_size
+from gpufairy.core.booking import OPEN
 from gpufairy.core.mig import best_start, has_media
 from gpufairy.core.node import Node, NodeState, Sharing
 from gpufairy.core.room import GpuRoom, Room
@@ -25,13 +26,14 @@ class Refusal:
     why: str
 
 
-def fit(request: Request, room: Room) -> Seat | Refusal:
+def fit(request: Request, room: Room, closed: Mapping[str, str] = OPEN) -> Seat | Refusal:
+    """`closed`: GPUs, by UUID, that are not for this one now, each with why."""
     node = room.node
     if node.state is not NodeState.READY:
         return Refusal(node.name, f"{node.name} is {node.state}" + (f": {node.state_why}" if node.state_why else ""))
     if request.pool not in (None, node.pool):
         return Refusal(node.name, f"{node.name} is not in pool {request.pool}")
-    gpus = fit_gpus(request, room)
+    gpus = fit_gpus(request, room, closed)
     if isinstance(gpus, Refusal):
         return gpus
     cpus_milli, memory_bytes = needs(request, node, sum(gpu.parts for gpu in gpus))
@@ -54,7 +56,7 @@ def needs(request: Request, node: Node, gpu_parts: int) -> tuple[int, int]:
     return cpus_milli, memory_bytes
 
 
-def fit_gpus(request: Request, room: Room) -> list[GpuSeat] | Refusal:
+def fit_gpus(request: Request, room: Room, closed: Mapping[str, str]) -> list[GpuSeat] | Refusal:
     share = request.share
     if share.kind is ShareKind.NONE:
         return []
@@ -68,13 +70,18 @@ def fit_gpus(request: Request, room: Room) -> list[GpuSeat] | Refusal:
         fitting_kind = [gpu for gpu in fitting_kind if gpu.gpu.uuid == request.on_gpu]
         if not fitting_kind:
             return Refusal(room.node.name, f"{room.node.name} has no GPU {request.on_gpu}")
+    if closed:
+        shut = fitting_kind
+        fitting_kind = [gpu for gpu in shut if gpu.gpu.uuid not in closed]
+        if not fitting_kind:
+            return not_open(((gpu, closed[gpu.gpu.uuid]) for gpu in shut), room)
     if share.kind is ShareKind.MIG:
         return fit_mig(share.profile, fitting_kind, room)
     plain = [gpu for gpu in fitting_kind if gpu.gpu.mig is None]
     if not plain:
         return Refusal(room.node.name, f"every GPU of {room.node.name} is cut by MIG; {share} asked")
     if share.kind is ShareKind.WHOLE:
-        return fit_whole(share.whole_gpus, plain, room)
+        return fit_whole(share.whole_gpus, plain, room, request.preemptible)
     return fit_part(request, plain, room)
 
 
@@ -83,8 +90,11 @@ def is_kind(kind: str, wanted: str | None) -> bool:
     return wanted is None or kind.lower() == wanted.lower() or kind.lower().split("-")[0] == wanted.lower()
 
 
-def fit_whole(count: int, plain: list[GpuRoom], room: Room) -> list[GpuSeat] | Refusal:
-    free = [gpu for gpu in plain if gpu.is_free]
+def fit_whole(count: int, plain: list[GpuRoom], room: Room, guest: bool) -> list[GpuSeat] | Refusal:
+    """A guest may sit in what an idle session lends, but goes there last."""
+    free = [gpu for gpu in plain if gpu.is_open(guest)]
+    if guest:
+        free.sort(key=lambda gpu: not gpu.is_free)
     if len(free) < count:
         return Refusal(room.node.name, f"{room.node.name} has {len(free)} of {len(plain)} GPUs wholly free, {count} asked")
     without_mps = [gpu for gpu in free if not gpu.gpu.mps_stays]
@@ -98,10 +108,11 @@ def fit_part(request: Request, plain: list[GpuRoom], room: Room) -> list[GpuSeat
     asked = {gpu.gpu.uuid: parts_on(request, gpu) for gpu in plain}
     whole = {parts // PARTS for parts in asked.values() if parts > PARTS and parts % PARTS == 0}
     if whole:
-        return fit_whole(min(whole), plain, room)
-    fitting = [gpu for gpu in plain if asked[gpu.gpu.uuid] <= gpu.free_parts]
+        return fit_whole(min(whole), plain, room, request.preemptible)
+    guest = request.preemptible
+    fitting = [gpu for gpu in plain if asked[gpu.gpu.uuid] <= gpu.open_parts(guest)]
     if not fitting:
-        most = max(gpu.free_parts for gpu in plain)
+        most = max(gpu.open_parts(guest) for gpu in plain)
         return Refusal(room.node.name, f"{room.node.name} has at most {show_parts(most)} of one GPU free, {request.share} asked")
     open_now = [gpu for gpu in fitting if not closed_to(request, gpu, asked[gpu.gpu.uuid])]
     if not open_now:
@@ -109,10 +120,10 @@ def fit_part(request: Request, plain: list[GpuRoom], room: Room) -> list[GpuSeat
     same_way = [gpu for gpu in open_now if not gpu.other_way]
     if not same_way:
         return shared_otherwise(open_now, room)
-    roomy = [gpu for gpu in same_way if memory_on(request, gpu, asked[gpu.gpu.uuid]) <= gpu.free_memory_bytes]
+    roomy = [gpu for gpu in same_way if memory_on(request, gpu, asked[gpu.gpu.uuid]) <= gpu.open_memory_bytes(guest)]
     if not roomy:
         return too_little_memory(request, same_way, asked, room)
-    tightest = min(roomy, key=lambda gpu: (gpu.free_parts - asked[gpu.gpu.uuid], gpu.free_memory_bytes, gpu.gpu.index))
+    tightest = min(roomy, key=lambda gpu: (gpu.open_parts(guest) - asked[gpu.gpu.uuid], gpu.open_memory_bytes(guest), gpu.gpu.index))
     return [part_of(tightest, asked[tightest.gpu.uuid], request.gpu_memory_bytes)]
 
 
@@ -137,9 +148,9 @@ def shared_otherwise(fitting: list[GpuRoom], room: Room) -> Refusal:
 
 
 def too_little_memory(request: Request, fitting: list[GpuRoom], asked: dict[str, int], room: Room) -> Refusal:
-    most = max(fitting, key=lambda gpu: gpu.free_memory_bytes)
+    most = max(fitting, key=lambda gpu: gpu.open_memory_bytes(request.preemptible))
     wanted = show_size(memory_on(request, most, asked[most.gpu.uuid]))
-    free = show_size(max(0, most.free_memory_bytes))
+    free = show_size(max(0, most.open_memory_bytes(request.preemptible)))
     return Refusal(room.node.name, f"{room.node.name} has at most {free} of one GPU's memory free, {wanted} asked")
 
 
@@ -157,10 +168,12 @@ def memory_on(request: Request, gpu: GpuRoom, parts: int) -> int:
 def part_of(gpu: GpuRoom, parts: int, memory_bytes: int | None = None) -> GpuSeat:
     """`memory_bytes=None`: the same part of the memory as of the GPU."""
     enforced, accounted = seat_words(gpu.gpu, parts)
+    taken_bytes = gpu.gpu.memory_bytes * parts // PARTS if memory_bytes is None else memory_bytes
     return GpuSeat(
-        gpu.gpu.index, gpu.gpu.uuid, parts, gpu.gpu.memory_bytes * parts // PARTS if memory_bytes is None else memory_bytes,
+        gpu.gpu.index, gpu.gpu.uuid, parts, taken_bytes,
         gpu.gpu.kind, gpu.gpu.simulated, enforced=enforced, accounted=accounted,
         memory_parts=None if memory_bytes is None else memory_bytes * PARTS // gpu.gpu.memory_bytes, sharing=gpu.gpu.sharing,
+        borrowed=parts > gpu.free_parts or taken_bytes > gpu.free_memory_bytes,
     )  # fmt: skip
 
 

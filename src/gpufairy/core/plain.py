@@ -8,7 +8,7 @@ from typing import Any
 
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.node import Sharing
-from gpufairy.core.session import GpuSeat, Outcome, Request, Seat, Session, SessionKind, Wanted
+from gpufairy.core.session import GpuSeat, IdleStep, Outcome, Request, Seat, Session, SessionKind, Wanted
 from gpufairy.core.share import parse_share
 
 
@@ -17,7 +17,7 @@ def request_to_plain(request: Request) -> dict[str, Any]:
     plain["share"] = str(request.share)
     plain["time_limit"] = None if request.time_limit is None else request.time_limit.total_seconds()
     plain["env"] = dict(request.env)
-    return {name: value for name, value in plain.items() if value not in (None, (), {})}
+    return {name: value for name, value in plain.items() if value not in (None, (), {}) and value is not False}
 
 
 def request_from_plain(plain: dict[str, Any]) -> Request:
@@ -68,8 +68,8 @@ def session_from_plain(plain: dict[str, Any]) -> Session:
     return Session(**values)
 
 
-TIMES = ("submitted_at", "since", "placed_at", "started_at", "ended_at")
+TIMES = ("submitted_at", "since", "placed_at", "started_at", "ended_at", "idle_since", "kept_until")
 READERS: dict[str, Any] = {
-    **{"kind": SessionKind, "phase": Phase, "wanted": Wanted, "outcome": Outcome, "stop_outcome": Outcome},
+    **{"kind": SessionKind, "phase": Phase, "wanted": Wanted, "outcome": Outcome, "stop_outcome": Outcome, "idle_step": IdleStep},
     **dict.fromkeys(TIMES, datetime.fromisoformat),
 }

@@ -29,12 +29,15 @@ class Shape(NamedTuple):
     gpu_memory_bytes: int | None
     on_gpu: str | None
     time_limit: timedelta | None
+    image: str | None  # of those without a limit: by it their time is estimated
+    preemptible: bool
+    gang: str | None
 
 
 def shape(request: Request) -> Shape:
     return Shape(
         request.share, request.cpus_milli, request.memory_bytes, request.gpu_kind, request.pool, request.gpu_memory_bytes, request.on_gpu,
-        request.time_limit,
+        request.time_limit, request.image if request.time_limit is None else None, request.preemptible, request.gang,
     )  # fmt: skip
 
 
@@ -51,6 +54,11 @@ def ready_at(session: Session) -> datetime:
 
 def tries(session: Session) -> int:
     return session.refusals + session.attempt - 1
+
+
+def sitting(asked: Shape) -> Shape:
+    """What of a shape says where it fits and what it takes there, whatever its time and whoever asks."""
+    return asked._replace(time_limit=None, image=None, gang=None)
 
 
 class Queue:

@@ -27,6 +27,16 @@ class Outcome(StrEnum):
     LOST = "lost"
 
 
+class IdleStep(StrEnum):
+    """The reclaim ladder (reclaim.py): what has been done about a session that holds GPUs and does not use them."""
+
+    NONE = ""
+    WARNED = "warned"
+    LENT = "lent"  # its GPUs may be used by preemptible sessions while it idles
+    SHRUNK = "shrunk"  # it has a fraction of what it had
+    STOPPED = "stopped"  # kept as an image where the engine can, and told to stop
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     share: Share = NO_GPU
@@ -45,6 +55,9 @@ class Request:
     after: tuple[str, ...] = ()  # ids of sessions that must end well first
     gpu_memory_bytes: int | None = None  # of the one GPU that it gets a part of; None: the same part of its memory
     on_gpu: str | None = None  # UUID: on this GPU and no other. For self-tests: people name kinds
+    preemptible: bool = False  # may use what is another's by right and not used now, and goes back into the queue when that is wanted
+    gang: str | None = None  # the same for all that start together or not at all
+    gang_size: int = 0  # how many they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,7 @@ class GpuSeat:
     accounted: tuple[str, ...] = ("memory", "sm")
     memory_parts: int | None = None  # of PARTS, what share of the GPU's memory, where it was asked for apart; None: as `parts`
     sharing: Sharing = Sharing.TIME  # by what it is held apart from others on the same GPU
+    borrowed: bool = False  # it sits in what an idle session lends, and leaves when that one wants it back
 
     @property
     def device(self) -> str:
@@ -117,10 +131,17 @@ class Session:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     swapped_from: str | None = None  # the image to go back to, until the one it was swapped for has started
+    idle_step: IdleStep = IdleStep.NONE  # how far down the reclaim ladder it is
+    idle_since: datetime | None = None  # when it came to that step
+    kept_until: datetime | None = None  # its owner said keep: until then it is not asked to give anything back
 
     @property
     def holds_gpus(self) -> bool:
         return self.phase in HOLDS_GPUS
+
+    @property
+    def is_lent(self) -> bool:
+        return self.idle_step is IdleStep.LENT
 
     @property
     def state(self) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpufairy.core.fit import fit
 from gpufairy.core.lifecycle import Phase
-from gpufairy.core.queue import shape
+from gpufairy.core.queue import Shape, shape, sitting
 from gpufairy.core.room import Room
 from gpufairy.core.session import Request, Seat, Session
 
@@ -45,14 +45,15 @@ class Timeline:
     """One node's future. At NEVER it has a moment for each who has no time limit, since nobody knows which of them leaves first."""
 
     def __init__(self, room: Room, holding: Iterable[Session], now: datetime) -> None:
+        self.node = room.node.name
         self.moments = [Moment(now, 0, room.copy())]
         # By all of a shape but its time: earlier it does not fit. Room only shrinks as seats are reserved, so that stays true.
-        self._too_early: dict[tuple[object, ...], datetime] = {}
-        for when, _, seat in sorted((end_of(s, now), s.id, s.seat) for s in holding if s.seat is not None):
+        self._too_early: dict[Shape, datetime] = {}
+        for when, _, session in sorted((end_of(s, now), s.id, s) for s in holding if s.seat is not None):
             last = self.moments[-1]
             if when > last.when or when == NEVER:
                 self.moments.append(last := Moment(when, last.gone, last.room.copy()))
-            last.room.give_back(seat)
+            last.room.sit(session, -1)
             last.gone += 1
 
     def earliest(self, request: Request) -> Offer | None:
@@ -76,7 +77,7 @@ class Timeline:
         return None
 
     def _first_chance(self, request: Request, fits_at: Callable[[int], bool]) -> int | None:
-        asked = shape(request)[:-1]
+        asked = sitting(shape(request))
         first = bisect_left(self.moments, self._too_early.get(asked, self.moments[0].when), key=_when)
         chance = next((position for position in range(first, len(self.moments)) if fits_at(position)), None)
         self._too_early[asked] = NEVER if chance is None else self.moments[chance].when
@@ -104,6 +105,19 @@ class Timeline:
         self.moments[offer.position].came.append(offer.seat)
         for moment in self.moments[offer.position : end]:
             moment.room.take(offer.seat)
+
+    def hold_from(self, when: datetime, seat: Seat) -> None:
+        """A seat that is promised to somebody: from then on, for nobody knows how long."""
+        position = self.last_at(when)
+        if self.moments[position].when < when:
+            position = self._moment_at(when)
+        self.moments[position].came.append(seat)
+        for moment in self.moments[position:]:
+            moment.room.take(seat)
+
+    def last_at(self, when: datetime) -> int:
+        """The position of the moment that is true then; of several at the same time the last, when all who leave then have left."""
+        return bisect_right(self.moments, when, key=_when) - 1
 
     def _moment_at(self, when: datetime) -> int:
         """Its position; made if there is none."""

@@ -6,14 +6,14 @@ A seat is charged for the scarcest thing it takes: half of a cluster's CPUs are 
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 
 from gpufairy.core.cluster import Cluster, Totals
 from gpufairy.core.fit import fit
 from gpufairy.core.ledger import faded, faded_hold
-from gpufairy.core.queue import Shape, shape
+from gpufairy.core.queue import Shape, shape, sitting
 from gpufairy.core.room import Room
 from gpufairy.core.session import Request, Seat, Session
 from gpufairy.core.share import PARTS
@@ -50,11 +50,12 @@ class Line:
     of sessions that do not fit takes nobody else's looks. A seat uses none up: there, room is the bound.
     """
 
-    def __init__(self, cluster: Cluster, now: datetime, shapes_refused: Container[Shape] = ()) -> None:
+    def __init__(self, cluster: Cluster, now: datetime, refused_for: Callable[[str], Container[Shape]] = lambda _: ()) -> None:
+        """`refused_for`: of an owner, the shapes that this pass has refused; it grows while the line is walked."""
         self._had = standings(cluster, now)
         self._looks = dict.fromkeys(cluster.waiting, max(LEAST_LOOKS, cluster.policy.depth // max(1, len(cluster.waiting))))
-        self._walks = {owner: queue.in_turn(now, shapes_refused) for owner, queue in cluster.waiting.items()}
-        self._shapes_refused = shapes_refused
+        self._refused = {owner: refused_for(owner) for owner in cluster.waiting}
+        self._walks = {owner: queue.in_turn(now, self._refused[owner]) for owner, queue in cluster.waiting.items()}
         self._heap: list[tuple[int, float, int, str, Session, Shape]] = []  # the next of every owner
         for owner in cluster.waiting:
             self._line_up(owner)
@@ -62,7 +63,7 @@ class Line:
     def __iter__(self) -> Iterator[Session]:
         while self._heap:
             *_, owner, session, asked = heapq.heappop(self._heap)
-            if asked not in self._shapes_refused:  # since it lined up, another owner's of its shape may have been
+            if asked not in self._refused[owner]:  # since it lined up, another owner's of its shape may have been
                 yield session
             self._line_up(owner)
 
@@ -83,10 +84,10 @@ def in_order(cluster: Cluster, now: datetime, most: int) -> list[Session]:
     """The first `most` of the line, as if each were given what it asks for in its turn: for places and forecasts."""
     line, order = Line(cluster, now), []
     empty, totals = [Room.empty(node) for node in cluster.nodes], Totals.of(cluster.nodes)
-    charges: dict[tuple[object, ...], int] = {}  # by all of a shape but its time
+    charges: dict[Shape, int] = {}  # by all of a shape but its time
     for session in islice(line, most):
         order.append(session)
-        asked = shape(session.request)[:-1]
+        asked = sitting(shape(session.request))
         if asked not in charges:
             charges[asked] = likely_charge(session.request, empty, totals)
         line.placed(session, charges[asked])

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from gpufairy.core.ledger import Hold
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.plain import request_from_plain, request_to_plain, seat_from_plain, seat_to_plain
-from gpufairy.core.session import Outcome, Request, Seat, Session, SessionKind, Wanted
+from gpufairy.core.session import IdleStep, Outcome, Request, Seat, Session, SessionKind, Wanted
 from gpufairy.core.steps import Event
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,7 +24,7 @@ def members(kind: type[E]) -> dict[str, E]:
     return {member.value: member for member in kind}  # a dict answers several times faster than the enum's own call
 
 
-KINDS, PHASES, WANTED, OUTCOMES = members(SessionKind), members(Phase), members(Wanted), members(Outcome)
+KINDS, PHASES, WANTED, OUTCOMES, STEPS = members(SessionKind), members(Phase), members(Wanted), members(Outcome), members(IdleStep)
 
 
 def chunks(ids: Sequence[str]) -> Iterator[list[str]]:
@@ -95,6 +95,9 @@ def session_to_row(session: Session) -> dict[str, Any]:
         "started_at": to_micros_or_none(session.started_at),
         "ended_at": to_micros_or_none(session.ended_at),
         "swapped_from": session.swapped_from,
+        "idle_step": session.idle_step.value,
+        "idle_since": to_micros_or_none(session.idle_since),
+        "kept_until": to_micros_or_none(session.kept_until),
     }
 
 
@@ -102,13 +105,13 @@ def session_from_row(row: Any) -> Session:
     """The columns in the order of tables.sessions, which is that of Session's fields."""
     (id_, name, owner, kind, request, submitted_at, since, number, team, priority, wanted, stop_outcome, stop_why,
      phase, why, outcome, exit_code, seat, attempt, refusals, revision, placed_at, started_at, ended_at,
-     swapped_from) = row  # fmt: skip
+     swapped_from, idle_step, idle_since, kept_until) = row  # fmt: skip
     return Session(
         id_, name, owner, KINDS[kind], request_from_text(request), from_micros(submitted_at), from_micros(since), number, team,
         priority, WANTED[wanted], OUTCOMES[stop_outcome], stop_why, PHASES[phase], why,
         None if outcome is None else OUTCOMES[outcome], exit_code, None if seat is None else seat_from_text(seat), attempt,
         refusals, revision, from_micros_or_none(placed_at), from_micros_or_none(started_at), from_micros_or_none(ended_at),
-        swapped_from,
+        swapped_from, STEPS[idle_step], from_micros_or_none(idle_since), from_micros_or_none(kept_until),
     )  # fmt: skip
 
 

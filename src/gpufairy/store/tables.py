@@ -41,6 +41,9 @@ sessions = Table(
     Column("started_at", BigInteger),
     Column("ended_at", BigInteger),
     Column("swapped_from", Text),
+    Column("idle_step", Text, nullable=False, server_default=""),
+    Column("idle_since", BigInteger),
+    Column("kept_until", BigInteger),
 )
 Index("sessions_number", sessions.c.number, unique=True)
 Index("sessions_live_name", sessions.c.owner, sessions.c.name, unique=True, sqlite_where=LIVE, postgresql_where=LIVE)
@@ -116,7 +119,41 @@ users = Table(
     Column("disabled", Boolean, nullable=False),
     Column("team", Text),
     Column("uid", BigInteger, nullable=False, server_default="0"),
+    Column("share", Float(53), nullable=False, server_default="1"),
 )
+
+teams = Table(
+    "teams",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("share", Float(53), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+# What a user or team may hold at most, of one kind of GPU or of any (`*`).
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("of", Text, primary_key=True),  # user:NAME, team:NAME, user:* or team:*
+    Column("gpu_kind", Text, primary_key=True),
+    Column("gpu_parts", BigInteger),
+    Column("gpu_hours_week", Float(53)),
+    Column("sessions", Integer),
+)
+
+bookings = Table(
+    "bookings",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("title", Text, nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("who", Text, nullable=False),  # JSON: user:NAME, team:NAME
+    Column("gpus", Text, nullable=False),  # JSON: UUIDs
+    Column("start", BigInteger, nullable=False),
+    Column("end", BigInteger, nullable=False),
+    Column("made_at", BigInteger, nullable=False),
+)
+Index("bookings_end", bookings.c.end)
 
 # Images that were made here from sessions. What lies on a machine is the engine's to tell; this is what it cannot know.
 images = Table(
