@@ -54,6 +54,30 @@ def test_several_sessions_as_documents_or_as_a_list():
     assert [body["name"] for body in yaml("name: a\n---\nsessions:\n- name: b\n- name: c\n---\n")] == ["a", "b", "c"]
 
 
+def test_each_comes_after_those_of_the_file_that_it_waits_for():
+    text = "sessions:\n- {name: report, after: [train, prep]}\n- {name: train, after: [prep, from-yesterday]}\n- {name: prep}\n- {name: alone}\n"
+    assert [body["name"] for body in yaml(text)] == ["prep", "train", "report", "alone"]
+
+
+@pytest.mark.parametrize(
+    ("text", "circle"),
+    [
+        ("{name: a, after: [a]}", "a waits for a,"),
+        ("sessions: [{name: a, after: [b]}, {name: b, after: [c]}, {name: c, after: [b]}]", "b waits for c waits for b,"),
+    ],
+)
+def test_sessions_that_wait_for_each_other_are_refused_before_any_is_submitted(text, circle):
+    with pytest.raises(BadInput, match=f"f.yaml: {circle} so none of them could ever start"):
+        yaml(text)
+
+
+def test_flags_are_true_or_false():
+    [body] = yaml("{count: 4, together: true, preemptible: no}")
+    assert (body["together"], body["preemptible"]) == (True, False)
+    with pytest.raises(BadInput, match="`together` is 'perhaps'"):
+        yaml("{count: 4, together: perhaps}")
+
+
 def test_whole_numbers_are_numbers():
     [body] = yaml("{count: 3, retry: 2, priority: -1, ports: [80]}")
     assert body == {"kind": "interactive", "count": 3, "retry": 2, "priority": -1, "ports": [80]}

@@ -61,6 +61,8 @@ def request_shape(request: Request) -> dict[str, Any]:
         "workdir": request.workdir,
         "retry": request.retries,
         "after": list(request.after),
+        "preemptible": request.preemptible,
+        "together": request.gang_size or None,
     }
 
 

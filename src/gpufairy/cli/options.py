@@ -69,6 +69,7 @@ Memory = Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Ma
 Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="Image to run in.")]
 NewName = Annotated[str | None, typer.Option("--name", metavar="NAME", help="A name of your own. Else one is made up.")]
 Count = Annotated[int | None, typer.Option("--count", metavar="N", min=1, help="So many of the same.")]
+Together = Annotated[bool, typer.Option("--together", help="With --count: all of them start at once, or none.")]
 Time = Annotated[str | None, typer.Option("--time", metavar="TIME", help="The longest it may run, such as 90s, 45m, 2h or 1d.")]
 Env = Annotated[list[str] | None, typer.Option("--env", metavar="K=V", help="Set a variable; K alone takes yours along. Repeatable.")]
 Mount = Annotated[list[str] | None, typer.Option("--mount", metavar="FOLDER", help="Folder to have inside. Repeatable.")]
@@ -81,6 +82,9 @@ After = Annotated[
     typer.Option("--after", metavar="NAME", help="Only once this session is done. Repeatable.", autocompletion=session_names),
 ]
 Retry = Annotated[int | None, typer.Option("--retry", metavar="N", min=0, help="Try again so often if it fails.")]
+Preemptible = Annotated[
+    bool, typer.Option("--preemptible", help="May use what others leave unused; goes back into the queue when they want it.")
+]
 Port = Annotated[list[int] | None, typer.Option("--port", metavar="PORT", min=1, max=65535, help="Port that it serves. Repeatable.")]
 Workdir = Annotated[str | None, typer.Option("--workdir", metavar="FOLDER", help="Folder to start in. Else this one, on a server here.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Print the name and return at once.")]

@@ -37,6 +37,7 @@ def _run(
     image: o.Image = None,
     name: o.NewName = None,
     count: o.Count = None,
+    together: o.Together = False,
     time: o.Time = None,
     env: o.Env = None,
     mount: o.Mount = None,
@@ -46,6 +47,7 @@ def _run(
     pool: o.Pool = None,
     after: o.After = None,
     retry: o.Retry = None,
+    preemptible: o.Preemptible = False,
     port: o.Port = None,
     workdir: o.Workdir = None,
     detach: o.Detach = False,
@@ -60,6 +62,7 @@ def _run(
     body = wish(
         "batch", command, env, priority, gpus=gpus, gpu_kind=gpu_kind, gpu_memory=gpu_memory, cpus=cpus, memory=memory, image=image,
         name=name, time=time, mounts=mount, preset=preset, team=team, pool=pool, after=after, retry=retry, ports=port, workdir=workdir,
+        together=together or None, preemptible=preemptible or None,
     )  # fmt: skip
     with connect(ctx) as fairy:
         sessions = submit(fairy, body, count)

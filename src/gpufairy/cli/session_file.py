@@ -19,7 +19,30 @@ def read_sessions(data: bytes, file: str, *, toml: bool) -> list[Record]:
         raise BadInput(f"{file} asks for no session", "Write at least `command: [python, train.py]`.")
     if len(bodies) > MOST_SESSIONS:
         raise BadInput(f"{file} asks for {len(bodies)} sessions, more than {MOST_SESSIONS}", "Use `count`, or several files.")
-    return bodies
+    return _in_order(bodies, file)
+
+
+def _in_order(bodies: list[Record], file: str) -> list[Record]:
+    """As they are written, but each after those of the same file that it waits for. Raises BadInput where some wait for each other."""
+    named = {body["name"]: body for body in bodies if body.get("name")}
+    order: dict[int, Record] = {}
+    for body in bodies:
+        _put_in_order(body, named, order, [], file)
+    return list(order.values())
+
+
+def _put_in_order(body: Record, named: dict[str, Record], order: dict[int, Record], waiting: list[str], file: str) -> None:
+    """`waiting`: those who wait for this one, the first of them first."""
+    name = str(body.get("name") or "")
+    if name and name in waiting:
+        circle = " waits for ".join([*waiting[waiting.index(name) :], name])
+        raise BadInput(f"{file}: {circle}, so none of them could ever start", "Take one of their `after` out.")
+    if id(body) in order:
+        return
+    for other in body.get("after") or ():
+        if other in named:
+            _put_in_order(named[other], named, order, [*waiting, name], file)
+    order[id(body)] = body
 
 
 def _parts(tree: Tree) -> tuple[Tree, ...]:
@@ -72,6 +95,13 @@ def _number(tree: Tree, name: str) -> int:
     return int(text)
 
 
+def _flag(tree: Tree, name: str) -> bool:
+    text = _text(tree, name).lower()
+    if text not in ("true", "false", "yes", "no"):
+        refuse(tree.place, f"`{name}` is {shown(text)}", "Write true or false.")
+    return text in ("true", "yes")
+
+
 def _texts(tree: Tree, name: str) -> list[str]:
     return [_text(item, name) for item in _items(tree, name)]
 
@@ -116,4 +146,6 @@ FIELDS: dict[str, Callable[[Tree, str], Any]] = {
     "after": _texts,
     "retry": _number,
     "count": _number,
+    "together": _flag,
+    "preemptible": _flag,
 }

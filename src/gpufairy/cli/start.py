@@ -24,6 +24,7 @@ def _start(
     image: o.Image = None,
     name: o.NewName = None,
     count: o.Count = None,
+    together: o.Together = False,
     time: o.Time = None,
     env: o.Env = None,
     mount: o.Mount = None,
@@ -33,6 +34,7 @@ def _start(
     pool: o.Pool = None,
     after: o.After = None,
     retry: o.Retry = None,
+    preemptible: o.Preemptible = False,
     port: o.Port = None,
     workdir: o.Workdir = None,
     detach: o.Detach = False,
@@ -45,6 +47,7 @@ def _start(
     body = wish(
         "interactive", [], env, priority, gpus=gpus, gpu_kind=gpu_kind, gpu_memory=gpu_memory, cpus=cpus, memory=memory, image=image,
         name=name, time=time, mounts=mount, preset=preset, team=team, pool=pool, after=after, retry=retry, ports=port, workdir=workdir,
+        together=together or None, preemptible=preemptible or None,
     )  # fmt: skip
     with connect(ctx) as fairy:
         sessions = submit(fairy, body, count)

@@ -14,6 +14,7 @@ class Book:
         self._sessions: dict[str, Session] = {}
         self._names: dict[tuple[str, str], str] = {}
         self.queues: dict[str, Queue] = {}  # by owner: those who wait for room
+        self._gangs: dict[str, dict[str, Session]] = {}  # of the queues' sessions those who start together, by gang
         self.held_back: dict[str, Session] = {}  # those who wait for another session's end
         self.active: dict[str, Session] = {}  # all that an engine may have to do with
         self._interactive: dict[str, dict[str, Session]] = {}  # by owner: few, however long the queue is
@@ -65,6 +66,9 @@ class Book:
     def holding(self) -> Iterable[Session]:
         return [session for session in self.active.values() if session.holds_gpus]
 
+    def gangs(self) -> dict[str, tuple[Session, ...]]:
+        return {gang: tuple(sorted(members.values(), key=lambda one: one.number)) for gang, members in self._gangs.items()}
+
     def put(self, session: Session) -> None:
         """The session as it is now; an ended one leaves the book."""
         self._take_out(session.id)
@@ -81,6 +85,8 @@ class Book:
             self.held_back[session.id] = session
         else:
             self.queues.setdefault(session.owner, Queue()).add(session)
+            if session.request.gang is not None:
+                self._gangs.setdefault(session.request.gang, {})[session.id] = session
 
     def line_up(self, session: Session) -> None:
         """What it waited for has ended well."""
@@ -102,3 +108,11 @@ class Book:
             queue.remove(old)
             if not queue:
                 del self.queues[old.owner]
+            self._leave_gang(old)
+
+    def _leave_gang(self, session: Session) -> None:
+        gang = self._gangs.get(session.request.gang or "")
+        if gang is not None:
+            gang.pop(session.id, None)
+            if not gang:
+                del self._gangs[session.request.gang or ""]

@@ -8,7 +8,7 @@ from functools import partial
 
 from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
-from gpufairy.core.admit import check_ever_fits
+from gpufairy.core.admit import check_ever_fits, check_fit_together
 from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NeverFits, NoSuchThing, NotAllowed
 from gpufairy.core.names import made_up, nearest, session_name
 from gpufairy.core.people import User
@@ -30,6 +30,9 @@ async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mappin
     check_rights(caller, submission)
     request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
     check_ever_fits(request, house.nodes, mig_tables())
+    if submission.together:
+        check_fit_together(request, submission.count or 1, house.nodes)
+        request = replace(request, gang=secrets.token_hex(10), gang_size=submission.count or 1)
     request = await house.gallery.chosen(caller, request, house.nodes)
     check_engine(house, request)
     names, now = names_for(house, user, submission), house.clock()

@@ -103,7 +103,14 @@ class House:
 
     def cluster(self) -> Cluster:
         """One picture of now. Good until the next await: the queues in it are the book's own."""
-        return Cluster(self.nodes, tuple(self.book.holding()), self.book.queues, self._usage, self.policy)
+        return Cluster(
+            self.nodes,
+            tuple(self.book.holding()),
+            self.book.queues,
+            self._usage,
+            self.policy,
+            gangs=self.book.gangs(),
+        )
 
     def outlook(self) -> Outlook:
         now = self.clock()

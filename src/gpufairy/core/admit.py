@@ -9,6 +9,7 @@ from gpufairy.core.mig import MigTable
 from gpufairy.core.mig_could import NO_TABLES, how_to_cut
 from gpufairy.core.mig_cut import as_it_may_be_cut
 from gpufairy.core.node import Node, NodeState
+from gpufairy.core.promise import seats_together
 from gpufairy.core.room import Room
 from gpufairy.core.session import Outcome, Request, Seat, Session
 from gpufairy.core.share import NO_GPU, ONE_GPU, PARTS, Share, ShareKind
@@ -29,6 +30,15 @@ def check_ever_fits(request: Request, nodes: Sequence[Node], tables: Mapping[str
     if (next_step := how_to_cut(request, nodes, tables)) is not None:
         raise NeverFits(f"no GPU here is cut for {request.share}: {said}", next_step)
     raise NeverFits(f"no node here can ever hold this, even when empty: {said}", f"The largest that would fit: {largest(request, nodes)}.")
+
+
+def check_fit_together(request: Request, count: int, nodes: Sequence[Node]) -> None:
+    """Raises NeverFits, with how many would fit, if even empty nodes could not hold all of them at once."""
+    rooms = {node.name: Room.empty(replace(opened(as_it_may_be_cut(node)), state=NodeState.READY)) for node in nodes}
+    for seated in range(count):
+        if seats_together([request], rooms) is None:
+            found = f"all nodes together hold {seated} of these at once, {count} asked"
+            raise NeverFits(found, f"Ask for --count {seated}, or leave out --together: then they start one by one.")
 
 
 def largest(request: Request, nodes: Sequence[Node]) -> str:

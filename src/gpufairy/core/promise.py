@@ -2,7 +2,7 @@
 
 A gang is promised a time at which all of it fits. What passes a promise must be gone by then, or sit where nobody was promised anything.
 """
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -74,19 +74,17 @@ def _together(requests: Sequence[Request], lines: Sequence[Timeline]) -> Found |
     times = sorted({moment.when for line in lines for moment in line.moments})
     for when in times:
         rooms = {line.node: line.moments[line.last_at(when)].room.copy() for line in lines}
-        seats = seats_together(requests, rooms, fit)
+        seats = seats_together(requests, rooms)
         if seats is not None:
             return when, tuple(seats), {seat.node: rooms[seat.node] for seat in seats}
     return None
 
 
-def seats_together(
-    requests: Sequence[Request], rooms: Mapping[str, Room], fitted: Callable[[Request, Room], object]
-) -> list[Seat] | None:
+def seats_together(requests: Sequence[Request], rooms: Mapping[str, Room]) -> list[Seat] | None:
     """All or none, each on the first node that has room; the rooms are then less the seats."""
     seats: list[Seat] = []
     for request in requests:
-        seat = next((answer for room in rooms.values() if isinstance(answer := fitted(request, room), Seat)), None)
+        seat = next((answer for room in rooms.values() if isinstance(answer := fit(request, room), Seat)), None)
         if seat is None:
             return None
         rooms[seat.node].take(seat)

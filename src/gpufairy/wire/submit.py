@@ -13,6 +13,7 @@ from gpufairy.core.share import ONE_GPU, Share, ShareKind, parse_share
 from gpufairy.wire.read import Strict
 
 MOST_COPIES = 1000
+MOST_TOGETHER = 256  # each look at them is a look at every node for every one
 MOST_STOPS = 10_000
 MOST_RETRIES = 100
 LONGEST_TEXT = 4096
@@ -47,6 +48,8 @@ class SubmitBody(Strict):
     retry: int | None = None
     workdir: Text | None = None
     count: int | None = None
+    together: bool | None = None
+    preemptible: bool | None = None
 
     def filled_from(self, preset: "SubmitBody") -> "SubmitBody":
         """What the user left open, as the preset has it."""
@@ -68,6 +71,7 @@ class Submission:
     team: str | None
     priority: int
     count: int | None
+    together: bool = False  # all of them start at once, or none
 
 
 def understood(body: SubmitBody, has_gpus: bool) -> Submission:
@@ -91,6 +95,7 @@ def understood(body: SubmitBody, has_gpus: bool) -> Submission:
         retries=within(body.retry or 0, 0, MOST_RETRIES, "retry"),
         after=tuple(session_name(name, "after") for name in after),
         gpu_memory_bytes=None if body.gpu_memory is None else read_gpu_memory(str(body.gpu_memory), share),
+        preemptible=bool(body.preemptible),
     )
     return Submission(
         kind=kind,
@@ -99,7 +104,16 @@ def understood(body: SubmitBody, has_gpus: bool) -> Submission:
         team=None if body.team is None else label(body.team, "team"),
         priority=within(body.priority or 0, -100, 100, "priority"),
         count=None if body.count is None else within(body.count, 1, MOST_COPIES, "count"),
+        together=read_together(body),
     )
+
+
+def read_together(body: SubmitBody) -> bool:
+    if body.together and (body.count or 1) > MOST_TOGETHER:
+        raise BadInput(f"together: {body.count} sessions, at most {MOST_TOGETHER} start at once", "Ask for fewer, or leave out together.")
+    if body.together and (body.count or 1) < 2:
+        raise BadInput(f"together: goes with a count of 2 or more, found {body.count or 'none'}", "Ask for --count 4 --together, say.")
+    return bool(body.together)
 
 
 def read_kind(kind: str | None, command: tuple[str, ...]) -> SessionKind:
