@@ -11,8 +11,8 @@ from bench.figures import Report
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # container engines are started as the tests start theirs
 # what the benchmarks are made with
 PARTS = (
-    "__main__", "agent_crowd", "agent_return", "figures", "gpu_share_worker", "lab", "openb", "placers",
-    "process_tree", "server", "slurm", "ssh_clients", "steady",
+    "__main__", "agent_crowd", "agent_return", "figures", "forecast_lab", "gpu_share_worker", "lab", "openb", "placers",
+    "process_tree", "server", "slurm", "ssh_clients", "steady", "web_lab",
 )  # fmt: skip
 
 

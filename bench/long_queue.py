@@ -14,6 +14,7 @@ from bench.figures import Figure, Report, percentile
 from bench.server import LiveServer
 from gpufairy.client import Fairy
 from gpufairy.core.cluster import Cluster
+from gpufairy.core.floor import Floor
 from gpufairy.core.node import Gpu, Node
 from gpufairy.core.plan import plan
 from gpufairy.core.queue import Queue
@@ -92,9 +93,10 @@ def planning_passes() -> list[float]:
     sessions = [Session(f"s{n}", f"n{n}", owners[n], SessionKind.BATCH, requests[n], now, now, number=n) for n in range(QUEUED)]
     queues = {f"user{u:02}": Queue(s for s in sessions if s.owner == f"user{u:02}") for u in range(USERS)}
     cluster = Cluster((node,), (), queues)
-    full = plan(cluster, now)
+    floor = Floor()  # kept from pass to pass, as the place loop does
+    full = plan(cluster, now, floor)
     holding = tuple(replace(p.session, seat=p.seat, placed_at=now, started_at=now) for p in full.placed)
-    return [timed(partial(plan, replace(cluster, holding=holding), now)) for _ in range(PLANS)]
+    return [timed(partial(plan, replace(cluster, holding=holding), now, floor)) for _ in range(PLANS)]
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -138,7 +138,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send(404, {"title": "No such thing", "status": 404, "detail": f"nothing at {asked.path}", "next": "See /docs."})
 
-    do_GET = do_POST = do_DELETE = do_PATCH = answer
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = answer
 
     def submit(self, asked):
         names = [self.fake.submits.popleft() for _ in range(asked.body.get("count", 1))]

@@ -21,6 +21,7 @@ def canned(server):
     server.answers |= {
         ("GET", here): running(request={"image": "pytorch:2.7"}),
         ("POST", f"{here}/keep"): running(ends_at="2026-11-15T12:00:00Z"),
+        ("POST", f"{here}/resume"): (201, running(request={"image": "kim/reclaimed:brave-otter"})),
         ("POST", f"{here}/swap"): running(request={"image": "pytorch:2.7"}),
         ("POST", f"{here}/commit"): (201, MADE),
         ("GET", "/images"): {"items": [IMAGE, OTHER], "next": None},
@@ -36,6 +37,22 @@ def test_keep_says_until_when(canned, fairy):
     assert done.code == 0
     assert "brave-otter may run until" in done.out
     assert canned.asked[-1].body == {"time": "2h"}
+
+
+def test_keep_of_one_without_a_limit_says_how_long_nothing_is_asked_back(canned, fairy):
+    canned.answers["POST", "/sessions/brave-otter/keep"] = running(ends_at=None, idle={"step": None, "kept_until": "2026-11-15T12:00:00Z"})
+    assert "keeps its GPUs until" in fairy("keep", "brave-otter", "2h").out
+
+
+def test_resume_says_from_what(canned, fairy):
+    done = fairy("resume", "brave-otter")
+    assert (done.code, done.out) == (0, "brave-otter is submitted again, from image kim/reclaimed:brave-otter; see `fairy ps`\n")
+
+
+def test_show_says_how_far_an_idle_session_has_come(canned, fairy):
+    idle = {"step": "lent", "since": "2026-11-15T12:00:00Z", "kept_until": None}
+    canned.answers["GET", "/sessions/brave-otter"] = running(idle=idle)
+    assert "lent since" in fairy("show", "brave-otter").out
 
 
 def test_swap_says_what_runs_now(canned, fairy):
@@ -77,7 +94,7 @@ def test_admins_decide_on_images(canned, fairy, command, words):
     assert (done.code, words in done.out) == (0, True)
 
 
-@pytest.mark.parametrize("command", [["image", "list"], ["image", "show", "kim/apex:1"], ["keep", "brave-otter", "2h"], ["commit", "brave-otter", "a:1"]])
+@pytest.mark.parametrize("command", [["image", "list"], ["image", "show", "kim/apex:1"], ["keep", "brave-otter", "2h"], ["resume", "brave-otter"], ["commit", "brave-otter", "a:1"]])
 def test_each_prints_one_json_document(canned, fairy, command):
     done = fairy(*command, "--json")
     assert done.code == 0

@@ -71,6 +71,10 @@ def test_sessions_that_wait_for_each_other_are_refused_before_any_is_submitted(t
         yaml(text)
 
 
+def test_a_priority_is_a_word_or_a_number():
+    assert [body["priority"] for body in yaml("sessions: [{priority: low}, {priority: -3}]")] == ["low", -3]
+
+
 def test_flags_are_true_or_false():
     [body] = yaml("{count: 4, together: true, preemptible: no}")
     assert (body["together"], body["preemptible"]) == (True, False)

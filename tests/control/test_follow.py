@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from house_scene import Scene, a_house
 
-from gpufairy.api import follow
-from gpufairy.api.follow import all_logs, changed, event_stream, while_allowed
+from gpufairy.api.follow import event_stream
+from gpufairy.control import follow
 from gpufairy.control.bell import Bells, rung
 from gpufairy.control.converge import converge
+from gpufairy.control.follow import all_logs, changed, while_allowed
 from gpufairy.control.place import place_waiting
 from gpufairy.core.lifecycle import Phase
 

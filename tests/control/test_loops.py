@@ -11,8 +11,9 @@ from gpufairy.control.loop import Loop
 from gpufairy.control.place import place_waiting
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Outcome
+from gpufairy.core.steps import send_back
 from gpufairy.core.workload import workload_id
-from gpufairy.engines.fake import FakeContainers
+from gpufairy.engines.fake import TERMINATED, FakeContainers
 
 MINUTE = timedelta(minutes=1)
 
@@ -103,6 +104,38 @@ async def test_a_process_that_cannot_be_killed_keeps_its_gpu(tmp_path):
         scene.containers.deaf = False
         await scene.later(MINUTE)
         assert ((await scene.now(stuck)).phase, (await scene.now(waiting)).phase) == (Phase.ENDED, Phase.RUNNING)
+
+
+async def test_who_was_told_to_leave_just_before_a_crash_is_asked_again_and_not_killed(tmp_path):
+    containers = FakeContainers()
+    async with a_house(tmp_path, containers) as scene:
+        session, clock = await scene.submit(), scene.clock
+        await scene.rest()
+        await scene.house.save([send_back(await scene.now(session), clock(), "for others")])
+    clock.go_on(MINUTE)
+    async with a_house(tmp_path, containers, clock) as scene:
+        await converge(scene.house)
+        await scene.house.deeds.settled()
+        assert containers.running[workload_id(session)].exit_code == TERMINATED
+
+
+async def test_after_a_silence_nobody_is_placed_before_what_runs_is_written_down(tmp_path):
+    containers = FakeContainers()
+    (tmp_path / "old").mkdir()
+    async with a_house(tmp_path / "old", containers, gpus=1) as scene:
+        found = await scene.submit()
+        await scene.rest()
+    (tmp_path / "new").mkdir()
+    async with a_house(tmp_path / "new", containers, gpus=1) as scene:
+        containers.silent = "the daemon is restarting"
+        await converge(scene.house)
+        waiting = await scene.submit()
+        containers.silent = ""
+        looking = asyncio.create_task(converge(scene.house))
+        while not looking.done():
+            await asyncio.sleep(0)
+            await place_waiting(scene.house)
+        assert ((await scene.now(found)).phase, (await scene.now(waiting)).phase) == (Phase.RUNNING, Phase.QUEUED)
 
 
 async def test_a_restarted_server_finds_what_runs_and_launches_nothing_again(tmp_path):

@@ -1,4 +1,6 @@
 """Fit: a seat, or a refusal in words."""
+from dataclasses import replace
+
 import pytest
 
 from gpufairy.core.admit import check_ever_fits
@@ -67,6 +69,12 @@ def test_five_fifths_fit_and_a_sixth_does_not():
     assert isinstance(seat(a_session(gpus="1fgpu"), node, taken=fifths), Refusal)
 
 
+def test_what_comes_to_several_of_the_small_cards_has_a_part_of_the_large_one_beside_them():
+    node = node_with(a_gpu(0, fgpu_parts=PARTS), a_gpu(1, fgpu_parts=5 * PARTS))
+    answer = seat(a_session(gpus="2fgpu"), node, taken=[a_session(gpus="0.5")])
+    assert [(part.index, part.parts) for part in answer.gpus] == [(1, 400_000)]
+
+
 def test_more_fgpu_than_a_card_has_come_to_whole_cards():
     node = node_with(a_gpu(0, fgpu_parts=2 * PARTS), a_gpu(1, fgpu_parts=2 * PARTS))
     answer = seat(a_session(gpus="4fgpu"), node)
@@ -131,3 +139,14 @@ def test_what_is_offered_instead_would_really_fit(asked, offered):
 
 def test_what_fits_later_is_not_refused():
     check_ever_fits(a_session(gpus="2").request, [a_node(gpus=2, state=NodeState.DRAINED)])
+
+
+def test_a_guest_that_does_not_say_takes_the_cpus_and_memory_that_are_left():
+    room = Room.empty(a_node(gpus=1, cpus=16, memory_gib=64))
+    room.cpus_milli, room.memory_bytes = 2000, 8 * GIB
+    asked = a_session(gpus="1", cpus_milli=None, memory_bytes=None).request
+    assert isinstance(fit(asked, room), Refusal)
+    seat = fit(replace(asked, preemptible=True), room)
+    assert (seat.cpus_milli, seat.memory_bytes) == (2000, 8 * GIB)
+    room.cpus_milli = 1700  # less than an eighth of what it would usually have
+    assert isinstance(fit(replace(asked, preemptible=True), room), Refusal)

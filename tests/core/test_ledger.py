@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpufairy.core.cluster import Policy
 from gpufairy.core.ledger import Hold, Usage, added, faded, hold_ended
 from gpufairy.core.lifecycle import Happening, Phase
 from gpufairy.core.plain import session_from_plain, session_to_plain
 from gpufairy.core.session import GpuSeat, Outcome, Seat, Session
 from gpufairy.core.share import PARTS
-from gpufairy.core.steps import end, place
-from scenes import GIB, NOW, a_session
+from gpufairy.core.steps import end, noted, place, reseat
+from gpufairy.core.turn import standings
+from scenes import GIB, NOW, a_cluster, a_session
 
 WEEK = timedelta(days=7)
 SEAT = Seat("gpu01", 1000, GIB, (GpuSeat(0, "GPU-1", PARTS // 2, GIB, enforced=("memory",)),), charge_parts=PARTS)
@@ -52,6 +54,20 @@ def test_a_hold_ends_when_the_seat_is_freed_and_not_before():
     ended = end(running, Happening.EXITED, NOW + timedelta(seconds=90), outcome=Outcome.DONE, why="", exit_code=0)
     assert hold_ended(ended).seconds == 90
     assert hold_ended(place(a_session(), SEAT, NOW, "")) is None
+
+
+def test_a_start_is_charged_once_however_often_the_seat_is_changed():
+    penalty, usage = timedelta(minutes=1), None
+    session = replace(place(a_session(), SEAT, NOW, "").after, phase=Phase.RUNNING, started_at=NOW)
+    for second in (10, 20, 30):
+        seat = replace(SEAT, memory_bytes=second)
+        made = reseat(noted(session, "changed", NOW, ""), seat, NOW + timedelta(seconds=second))
+        usage, session = added(usage, hold_ended(made), WEEK, penalty), made.after
+    ended = end(session, Happening.EXITED, NOW + timedelta(seconds=40), outcome=Outcome.DONE, why="")
+    assert added(usage, hold_ended(ended), WEEK, penalty).gpu_seconds == pytest.approx(60, rel=1e-3)
+    standing = standings(a_cluster(holding=[session], policy=Policy(entry_penalty=penalty)), NOW + timedelta(minutes=2))
+    longer = standings(a_cluster(holding=[session], policy=Policy(entry_penalty=timedelta(0))), NOW + timedelta(minutes=2))
+    assert standing == longer  # it has run for longer than what a start is charged
 
 
 def test_a_session_written_down_and_read_again_is_the_same():

@@ -4,7 +4,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufairy.core.queue import Queue, queue_key, ready_at, shape
+from gpufairy.core.queue import Queue, asked_of, queue_key, ready_at, rest_left
 from scenes import NOW, a_session
 
 
@@ -39,6 +39,24 @@ def test_one_who_was_refused_by_the_engine_rests_and_then_has_its_old_place():
     assert names_in_turn(queue, NOW + timedelta(seconds=4)) == ["fresh"]
 
 
+def test_one_who_rests_until_a_time_that_only_a_clock_put_back_can_mean_is_tried_now():
+    ahead = NOW + timedelta(days=365)
+    queue = Queue([a_session("refused", refusals=3, since=ahead), a_session("made-room", preempted=1, attempt=2, since=ahead)])
+    assert names_in_turn(queue) == ["refused", "made-room"]
+    assert rest_left(a_session(refusals=3, since=ahead), NOW) == timedelta()
+    assert rest_left(a_session(refusals=3, since=NOW), NOW) == timedelta(seconds=4)
+
+
+def test_a_shape_refused_to_one_team_is_still_looked_at_for_another():
+    waiting = [a_session("a-1", team="a"), a_session("a-2", team="a"), a_session("b-1", team="b")]
+    refused = set()
+    seen = []
+    for session, asked in Queue(waiting).in_turn(NOW, refused):
+        seen.append(session.name)
+        refused.add(asked)
+    assert seen == ["a-1", "b-1"]
+
+
 SESSIONS = st.builds(
     lambda gpus, priority, refusals: a_session(gpus=gpus, priority=priority, refusals=refusals, since=NOW),
     st.sampled_from(["1", "2", "4"]), st.integers(-1, 1), st.sampled_from([0, 0, 1, 4]),
@@ -62,5 +80,5 @@ def test_whatever_came_and_went_it_is_as_one_built_anew(sessions, deeds):
         assert list(queue) == expected
         awake = [session for session in expected if not session.refusals or ready_at(session) <= now]
         assert [session for session, _ in queue.in_turn(now)] == awake
-        refused = {shape(session.request) for session in awake[:1]}
-        assert [session for session, _ in queue.in_turn(now, refused)] == [s for s in awake if shape(s.request) not in refused]
+        refused = {asked_of(session) for session in awake[:1]}
+        assert [session for session, _ in queue.in_turn(now, refused)] == [s for s in awake if asked_of(s) not in refused]

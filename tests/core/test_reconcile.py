@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from gpufairy.core.cluster import Policy
 from gpufairy.core.lifecycle import Phase
-from gpufairy.core.reconcile import Deed, leftovers, node_silent, order_for, refused
+from gpufairy.core.reconcile import Deed, back_with, leftovers, node_silent, order_for, refused
 from gpufairy.core.session import Outcome, Seat, Session, SessionKind, Wanted
-from gpufairy.core.steps import swap
+from gpufairy.core.steps import send_back, swap
 from gpufairy.core.workload import Workload, WorkloadState, workload_id
 from scenes import NOW, a_session
 
@@ -26,8 +26,9 @@ def seen(session: Session, state=WorkloadState.RUNNING, code=None) -> Workload:
     return Workload(workload_id(session), "gpu01", state, code)
 
 
-def order(session, workload=None, later=timedelta(0)):
-    return order_for(session, workload, NOW + later, POLICY)
+def order(session, workload=None, later=timedelta(0), asked=True):
+    """`asked`: to leave, by this server, if it is to."""
+    return order_for(session, workload, NOW + later, POLICY, {workload_id(session): NOW} if asked else {})
 
 
 def test_a_placed_session_is_written_down_as_starting_and_then_launched():
@@ -71,6 +72,12 @@ def test_a_stop_is_asked_once_and_enforced_after_the_grace():
     assert (killed.change, killed.deed, killed.grace) == (None, Deed.STOP, timedelta(0))
 
 
+def test_who_was_told_by_a_server_that_is_no_more_is_asked_again_before_it_is_killed():
+    stopping = in_phase(Phase.STOPPING)
+    again = order(stopping, seen(stopping), later=timedelta(hours=1), asked=False)
+    assert (again.change, again.deed, again.grace) == (None, Deed.STOP, POLICY.stop_grace)
+
+
 def test_gpus_are_freed_only_when_the_engine_no_longer_lists_it_as_alive():
     stopping = in_phase(Phase.STOPPING, wanted=Wanted.STOP, stop_why="stopped by ann")
     assert order(stopping, seen(stopping), later=timedelta(hours=1)).change is None
@@ -79,9 +86,31 @@ def test_gpus_are_freed_only_when_the_engine_no_longer_lists_it_as_alive():
 
 
 def test_silence_ends_nothing():
-    sessions = [in_phase(phase) for phase in (Phase.PLACED, Phase.STARTING, Phase.RUNNING, Phase.STOPPING, Phase.LOST)]
+    stopping = in_phase(Phase.STOPPING, wanted=Wanted.STOP)
+    sessions = [*(in_phase(phase) for phase in (Phase.PLACED, Phase.STARTING, Phase.RUNNING, Phase.LOST)), stopping]
     after = [made.change.after.phase for made in node_silent(sessions, NOW, "no answer")]
     assert after == [Phase.QUEUED, Phase.LOST, Phase.LOST, Phase.LOST]
+
+
+def test_who_was_sent_back_is_not_lost_on_the_way_and_counts_once():
+    sent = send_back(in_phase(Phase.RUNNING), NOW, "for ann").after
+    assert node_silent([sent], NOW, "no answer") == []
+    back = order(sent, None).change.after
+    assert (back.phase, back.attempt, back.preempted) == (Phase.QUEUED, 2, 1)
+
+
+def test_of_a_gang_of_which_one_is_refused_all_go_back_who_were_placed_with_it():
+    refused_one, placed, running, stopped = (
+        in_phase(phase, gang="g", gang_size=5) for phase in (Phase.STARTING, Phase.PLACED, Phase.RUNNING, Phase.STARTING)
+    )
+    older = replace(in_phase(Phase.RUNNING, gang="g", gang_size=5), placed_at=NOW - timedelta(hours=1))
+    gang = [refused_one, placed, running, replace(stopped, wanted=Wanted.STOP), older, in_phase(Phase.RUNNING)]
+    orders = back_with(refused(refused_one, NOW, "no such image", POLICY), gang, NOW, "no such image", POLICY)
+    after = [made.change.after for made in orders]
+    assert [one.id for one in after] == [placed.id, running.id]
+    assert [(one.phase, one.refusals, one.wanted) for one in after] == [(Phase.QUEUED, 0, Wanted.RUN), (Phase.STOPPING, 0, Wanted.RUN)]
+    assert [made.deed for made in orders] == [None, Deed.STOP]
+    assert "no such image" in after[0].why
 
 
 def test_a_lost_session_that_is_found_running_is_adopted_with_the_same_attempt():
@@ -163,10 +192,11 @@ class World:
 
     def __init__(self, session: Session) -> None:
         self.session, self.workloads, self.launched, self.now = session, {}, [], NOW
+        self.asked = {}
 
     def look(self) -> bool:
         """One pass; False when it had nothing to do."""
-        made = order_for(self.session, self.workloads.get(workload_id(self.session)), self.now, POLICY)
+        made = order_for(self.session, self.workloads.get(workload_id(self.session)), self.now, POLICY, self.asked)
         if made is None:
             return False
         if made.change is not None:
@@ -176,7 +206,9 @@ class World:
             case Deed.LAUNCH if workload_id(made.session) not in self.workloads:
                 self.launched.append(workload_id(made.session))
                 self.workloads[workload_id(made.session)] = seen(made.session)
-            case Deed.STOP if made.workload in self.workloads and not made.grace:
+            case Deed.STOP if made.grace:
+                self.asked[made.workload] = self.now
+            case Deed.STOP if made.workload in self.workloads:
                 self.exit(137)
             case Deed.CLEAR:
                 self.workloads.pop(made.workload, None)

@@ -101,6 +101,7 @@ def test_the_same_seed_places_the_same(day):
     assert lived(a_placer(first, kinds * 20, seed), first, coming, seed) == lived(a_placer(second, kinds * 20, seed), second, coming, seed)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(days(), st.randoms(use_true_random=False))
 def test_nodes_are_known_by_their_names_not_by_their_order(day, shuffled):

@@ -6,11 +6,11 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpufairy.core.cluster import Policy
+from gpufairy.core.cluster import Policy, Weights
 from gpufairy.core.ledger import Usage
 from gpufairy.core.plan import plan
 from gpufairy.core.share import PARTS
-from gpufairy.core.turn import in_order, standings
+from gpufairy.core.turn import counts_at_once, in_order, standings
 from scenes import GIB, NOW, a_cluster, a_node, a_session, names, seated
 
 HOUR = timedelta(hours=1)
@@ -100,7 +100,7 @@ def test_nobody_waits_while_one_who_has_had_more_gets_a_seat_they_could_have_tak
         for left in waiting:
             if left.id not in started and left.owner != placed.session.owner and could_take_the_seat_of(left, placed.session):
                 assert had[left.owner] >= had[placed.session.owner], (left, placed)
-        had[placed.session.owner] += placed.seat.charge_parts / PARTS
+        had[placed.session.owner] += counts_at_once(placed.seat.charge_parts, cluster.policy)
 
 
 def could_take_the_seat_of(one, other):
@@ -110,3 +110,17 @@ def could_take_the_seat_of(one, other):
         one.priority >= other.priority and mine.share == theirs.share and mine.cpus_milli <= theirs.cpus_milli
         and (theirs.time_limit is None or (mine.time_limit is not None and mine.time_limit <= theirs.time_limit))
     )  # fmt: skip
+
+
+def test_an_owners_share_moves_their_turn():
+    waiting = [a_session(f"{owner}-{n}", owner=owner) for owner in ("ann", "bob") for n in range(4)]
+    order = in_order(a_cluster([a_node(gpus=8)], waiting, weights=Weights(users={"bob": 2.5})), NOW, 6)
+    assert [session.owner for session in order] == ["ann", "bob", "bob", "bob", "ann", "bob"]
+
+
+def test_a_newcomer_goes_before_who_has_used_much_and_not_for_ever():
+    usage = {"old": Usage(2.5 * 86400.0, NOW)}
+    waiting = [a_session(f"{owner}-{n}", owner=owner) for owner in ("old", "new") for n in range(9)]
+    order = [session.owner for session in in_order(a_cluster([a_node(gpus=16)], waiting, usage=usage), NOW, 18)]
+    assert order[:4] == ["new"] * 4
+    assert "old" in order[4:10]

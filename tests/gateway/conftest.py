@@ -24,7 +24,7 @@ def scene(one_gateway):
     """As at the beginning: kim may come in, and her session runs."""
     house = one_gateway.house
     house.asked.clear()
-    house.change(people={"kim": [one_gateway.public]}, endings=[], answer=lambda _: is_open(one_gateway.home))
+    house.change(people={"kim": [one_gateway.public]}, endings=[], notices=[], answer=lambda _: is_open(one_gateway.home))
     return one_gateway
 
 

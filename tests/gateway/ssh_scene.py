@@ -57,6 +57,7 @@ class FakeHouse:
     answer: Callable[[dict[str, Any]], Any]
     people: dict[str, list[str]] = field(default_factory=dict)
     endings: list[dict[str, Any]] = field(default_factory=list)
+    notices: list[dict[str, Any]] = field(default_factory=list)
     revision: int = 1000
     asked: list[dict[str, Any]] = field(default_factory=list)
     port: int = 0
@@ -83,6 +84,7 @@ class FakeHouse:
         self._loop, self._leave, self._changed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         app = web.Application()
         app.add_routes([web.get("/api/v1/gateway/roster", self._roster), web.post("/api/v1/gateway/doors", self._door)])
+        app.add_routes([web.post("/api/v1/gateway/signin-links", self._sign_in)])
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self.port, backlog=1024, reuse_address=True)
@@ -103,7 +105,11 @@ class FakeHouse:
         people = [
             {"name": name, "keys": [{"fingerprint": "SHA256:…", "text": text} for text in keys]} for name, keys in self.people.items()
         ]
-        return web.json_response({"revision": self.revision, "people": people, "endings": self.endings})
+        return web.json_response({"revision": self.revision, "people": people, "endings": self.endings, "notices": self.notices})
+
+    async def _sign_in(self, request: web.Request) -> web.Response:
+        assert request.headers["Authorization"] == f"Bearer {TOKEN}"
+        return web.json_response({"url": f"http://server/signin?code=for-{(await request.json())['user']}"}, status=201)
 
     async def _door(self, request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == f"Bearer {TOKEN}"

@@ -24,6 +24,13 @@ def test_input_output_and_errors_stay_apart_without_a_terminal(scene):
     assert (done.stdout, done.stderr) == (b"\x00\xffline\r\nno terminal\n", b"wrong\n")
 
 
+def test_the_word_signin_prints_a_link_to_the_page_and_starts_no_session(scene):
+    done = scene.ssh("signin")
+    assert (done.returncode, done.stdout) == (0, b"http://server/signin?code=for-kim\n")
+    assert scene.house.asked == []
+    assert scene.ssh("echo", "signin").stdout == b"signin\n"  # the one word alone
+
+
 def test_the_end_of_input_is_passed_on(scene):
     assert scene.ssh("wc -c", input=b"x" * 100_000).stdout.strip() == b"100000"
 

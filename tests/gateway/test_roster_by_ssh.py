@@ -64,6 +64,17 @@ def test_a_terminal_is_warned_before_its_session_ends(scene):
         screen.until("goes on")
 
 
+def test_a_terminal_is_told_once_that_something_is_asked_back(scene):
+    with LocalTerminal(scene.line(options=("-t",))) as screen:
+        screen.until("$ ")
+        told = [{"session_id": "id-main", "words": "idle for 1 h. Use it, or: fairy keep main 2h"}]
+        scene.house.change(notices=told)
+        screen.until("fairy: idle for 1 h. Use it, or: fairy keep main 2h")
+        scene.house.change(notices=told)
+        screen.type("echo go''es on\n")
+        assert "idle" not in screen.until("goes on")
+
+
 def test_what_is_open_goes_on_while_the_server_restarts_and_logins_wait(scene):
     with scene.popen("echo ready; cat") as held:
         held.stdout.readline()

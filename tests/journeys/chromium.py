@@ -3,6 +3,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+from base64 import b64decode
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -58,6 +59,11 @@ class Page:
     async def enter(self) -> None:
         for kind in ("keyDown", "keyUp"):
             await self.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+
+    async def shot(self, path: Path) -> None:
+        """What is seen now, as a picture."""
+        taken = await self.call("Page.captureScreenshot", format="png")
+        await asyncio.to_thread(path.write_bytes, b64decode(taken["data"]))
 
 
 @asynccontextmanager

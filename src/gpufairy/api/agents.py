@@ -13,6 +13,7 @@ from gpufairy.api.context import Context
 from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, whole_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import moment
+from gpufairy.control import govern
 from gpufairy.control.agents import Stamp
 from gpufairy.control.intake import COME_AGAIN, Intake
 from gpufairy.control.watch import Watch
@@ -98,13 +99,12 @@ def add_for_admins(router: APIRouter, context: Context) -> None:
     async def accept(request: Request, name: str) -> JSONResponse:
         """Let the agent that asks under this name report; with `fingerprint`, only if its key is that one."""
         body = read(AcceptBody, await json_body(request), "accept")
-        return JSONResponse(agent_shape(await agents.accept(node_name(name), body.fingerprint, caller_of(request).user.name)))
+        return JSONResponse(agent_shape(await govern.accept_agent(context.house, caller_of(request).user.name, name, body.fingerprint)))
 
     @router.delete("/{name}")
-    async def remove(name: str) -> Response:
+    async def remove(request: Request, name: str) -> Response:
         """Take no more reports of this host. What it told stays in the history."""
-        await agents.remove(name)
-        context.house.watch.forget(name)
+        await govern.forget_agent(context.house, caller_of(request).user.name, name)
         return Response(status_code=204)
 
 

@@ -12,11 +12,13 @@ from gpufairy import __version__
 from gpufairy.api import (
     agents,
     apps,
+    bookings,
     changes,
     cluster,
     gateway,
     health,
     images,
+    ledger,
     mig,
     people,
     readings,
@@ -24,6 +26,7 @@ from gpufairy.api import (
     sessions,
     shares,
     stops,
+    teams,
     terminal,
 )
 from gpufairy.api.context import Context
@@ -40,7 +43,10 @@ def make_app(context: Context) -> FastAPI:
         dependencies=[Depends(guard(context.house.registry, context.url))],
     )  # fmt: skip
     app.include_router(health.routes(context))
-    for part in (sessions, changes, apps, terminal, stops, images, cluster, shares, mig, selftests, readings, agents, people, gateway):
+    for part in (
+        sessions, changes, apps, terminal, stops, images, cluster, shares, bookings, mig, selftests,
+        readings, ledger, agents, people, teams, gateway,
+    ):  # fmt: skip
         app.include_router(part.routes(context))
     add_docs(app)
     app.add_exception_handler(FairyError, on_fairy_error)

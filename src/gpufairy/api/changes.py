@@ -1,4 +1,4 @@
-"""Routes that change a session which runs: keep it longer, swap its image, make an image of it."""
+"""Routes that change a session which runs: keep it longer, swap its image, make an image of it. And one that starts it again."""
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,6 +11,7 @@ from gpufairy.api.shapes import made_image_shape, session_shape
 from gpufairy.control.alter import keep_longer, swap_image
 from gpufairy.control.commit import commit
 from gpufairy.control.find import find_session
+from gpufairy.control.resume import resume
 from gpufairy.core.amounts import parse_duration
 from gpufairy.wire.changes import ImageBody, KeepBody
 from gpufairy.wire.read import read
@@ -21,10 +22,16 @@ def routes(context: Context) -> APIRouter:
 
     @router.post("/sessions/{name}/keep")
     async def keep(request: Request, name: str) -> dict[str, Any]:
-        """Let it run at least so long from now (`{"time": "2h"}`); one without a limit stays as it is."""
+        """Let it run at least so long from now (`{"time": "2h"}`), and ask nothing of it back until then, used or not."""
         body, caller = read(KeepBody, await json_body(request), "keep"), caller_of(request)
         session = await find_session(house, caller, name)
         return session_shape(await keep_longer(house, caller, session, parse_duration(body.time)))
+
+    @router.post("/sessions/{name}/resume", status_code=201)
+    async def resume_session(request: Request, name: str) -> JSONResponse:
+        """Start one that is over again: same name and request, from the image that was kept of it if there is one."""
+        caller = caller_of(request)
+        return JSONResponse(session_shape(await resume(house, caller, await find_session(house, caller, name))), 201)
 
     @router.post("/sessions/{name}/swap")
     async def swap(request: Request, name: str) -> dict[str, Any]:

@@ -8,15 +8,16 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gpufairy.api.context import Context
 from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, still_allowed
-from gpufairy.api.follow import event_stream, while_allowed
+from gpufairy.api.follow import event_stream
 from gpufairy.api.host_shapes import NOTHING_READ, seen_gpus, seen_shape, watched_shape
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, gpu_shape, moment, node_shape
+from gpufairy.control import govern
 from gpufairy.control.find import may_see, may_see_of, wait_of
+from gpufairy.control.follow import while_allowed
 from gpufairy.control.house import House
-from gpufairy.core.errors import BadInput, Conflict, NoSuchThing
+from gpufairy.core.errors import BadInput
 from gpufairy.core.holders import holders_by_gpu
-from gpufairy.core.names import nearest
 from gpufairy.wire.people import DrainBody
 from gpufairy.wire.read import read
 
@@ -61,14 +62,7 @@ def add_nodes(router: APIRouter, context: Context) -> None:
         return await set_drained(request, name, None)
 
     async def set_drained(request: Request, name: str, why: str | None) -> JSONResponse:
-        names = [node.name for node in house.nodes]
-        if name not in names and house.watch.host(name) is not None:
-            raise Conflict(f"{name} is only watched: no sessions are started there", "To hear no more of it: fairy node forget NAME.")
-        if name not in names:
-            raise NoSuchThing(f"no node {name[:60]!r}{nearest(name, names)}", "See `fairy node list`.")
-        await house.store.nodes.set_drained(name, why)
-        await house.look_at_nodes()
-        house.bells.place.set()
+        await govern.set_drained(house, caller_of(request).user.name, name, why)
         return JSONResponse(next(node for node in node_shapes(request) if node["name"] == name))
 
 
@@ -102,7 +96,7 @@ def add_queue_and_events(router: APIRouter, house: House) -> None:
         waiting = [live for session in view.order[:limit] if (live := house.book.get(session.id)) is not None]
         rows = []
         for session in waiting:
-            wait = wait_of(house, session)
+            wait = wait_of(house, session, caller, advise=False)
             rows.append({
                 "place": wait.place if wait else None,
                 "name": session.name if may_see(caller, session) else None,
@@ -111,6 +105,9 @@ def add_queue_and_events(router: APIRouter, house: House) -> None:
                 "since": moment(session.submitted_at),
                 "why": wait.summary if wait else session.why,
                 "forecast_start": moment(wait.forecast_start) if wait else None,
+                "forecast_low": moment(wait.forecast_low) if wait else None,
+                "forecast_high": moment(wait.forecast_high) if wait else None,
+                "forecast_why": wait.forecast_why if wait else None,
             })  # fmt: skip
         return {"items": rows, "waiting": house.book.waiting(), "next": None}
 

@@ -3,6 +3,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse
 
 from gpufairy.api.context import Context
 from gpufairy.api.door import LARGEST_NUMBER, json_body
@@ -13,7 +14,7 @@ from gpufairy.control.roster import Roster, roster_after
 from gpufairy.core.errors import BadInput, NotAllowed
 from gpufairy.core.names import session_name, user_name
 from gpufairy.core.purpose import Purpose
-from gpufairy.wire.gateway import DoorBody
+from gpufairy.wire.gateway import DoorBody, SignInBody
 from gpufairy.wire.read import read
 
 LONGEST_WAIT_S = 25
@@ -39,6 +40,14 @@ def routes(context: Context) -> APIRouter:
             raise BadInput(f"purpose: found {body.purpose[:40]!r}", f"Write one of {', '.join(Purpose)}.")
         return entry_shape(await enter(house, Knock(user, name, Purpose(body.purpose)), context.default_session, wait))
 
+    @router.post("/signin-links", status_code=201)
+    async def sign_in_link(request: Request) -> JSONResponse:
+        """For somebody who has just proven their SSH key: a link that signs them in to the page, once, within an hour."""
+        user = house.registry.user(user_name(read(SignInBody, await json_body(request), "sign-in").user))
+        if user.disabled:
+            raise NotAllowed(f"{user.name} is shut out", "Ask an admin.")
+        return JSONResponse({"url": f"{context.url}/signin?code={context.links.make(user.name)}"}, 201)
+
     return router
 
 
@@ -47,7 +56,7 @@ def roster_shape(roster: Roster) -> dict[str, Any]:
         {"name": name, "keys": [{"fingerprint": key.fingerprint, "text": key.text} for key in keys]} for name, keys in roster.keys.items()
     ]
     endings = [{**asdict(ending), "ends_at": moment(ending.ends_at)} for ending in roster.endings]
-    return {"revision": roster.revision, "people": people, "endings": endings}
+    return {"revision": roster.revision, "people": people, "endings": endings, "notices": [asdict(notice) for notice in roster.notices]}
 
 
 def entry_shape(entry: Entry) -> dict[str, Any]:

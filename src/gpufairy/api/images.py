@@ -10,7 +10,8 @@ from gpufairy.api.context import Context
 from gpufairy.api.door import caller_of, json_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import made_image_shape, offer_shape
-from gpufairy.core.errors import Conflict, FairyError, NotAllowed
+from gpufairy.control import govern
+from gpufairy.core.errors import FairyError
 from gpufairy.core.image import ImageState, image_name
 from gpufairy.wire.changes import ImageBody
 from gpufairy.wire.read import read
@@ -29,24 +30,20 @@ def routes(context: Context) -> APIRouter:
     async def pull(request: Request) -> StreamingResponse:
         """Fetch one (`{"image": "…"}`). A line of JSON for each step; the last says `done` or `error`."""
         name, caller = image_name(read(ImageBody, await json_body(request), "pull").image), caller_of(request)
-        gallery.check_right(caller, name)
-        if gallery.made_named(name) is not None:
-            raise Conflict(f"image {name} was made here, and no registry has it", "Use it as it is.")
-        if not gallery.rules.pull and not caller.is_admin:
-            raise NotAllowed("images are fetched by admins alone here", "Ask an admin to fetch it.")
+        gallery.check_pull(caller, name)
         return StreamingResponse(told(gallery.on_shelf().pull(name)), media_type="application/x-ndjson")
 
     @router.post("/images/approve")
     async def approve(request: Request) -> dict[str, Any]:
         """Let everybody use an image that was made here."""
         body = read(ImageBody, await json_body(request), "approve")
-        return made_image_shape(await gallery.decide(image_name(body.image), ImageState.APPROVED, caller_of(request).user.name))
+        return made_image_shape(await govern.decide_image(context.house, caller_of(request).user.name, body.image, ImageState.APPROVED))
 
     @router.post("/images/refuse")
     async def refuse(request: Request) -> dict[str, Any]:
         """Nobody may use it, its maker included."""
         body = read(ImageBody, await json_body(request), "refuse")
-        return made_image_shape(await gallery.decide(image_name(body.image), ImageState.REFUSED, caller_of(request).user.name))
+        return made_image_shape(await govern.decide_image(context.house, caller_of(request).user.name, body.image, ImageState.REFUSED))
 
     @router.delete("/images", status_code=204)
     async def remove(request: Request, image: str) -> Response:

@@ -8,14 +8,14 @@ from gpufairy.api.context import Context
 from gpufairy.api.door import caller_of, json_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import key_shape, token_shape, user_shape
+from gpufairy.control import govern
 from gpufairy.control.registry import Caller
 from gpufairy.control.roster import in_force
 from gpufairy.core.amounts import parse_duration
-from gpufairy.core.errors import BadInput, NoSuchThing, NotAllowed
-from gpufairy.core.names import label
+from gpufairy.core.errors import NoSuchThing, NotAllowed
 from gpufairy.core.people import Role
 from gpufairy.core.ssh_key import parse_key
-from gpufairy.wire.people import KeyBody, TokenBody, UserBody, UserChangeBody
+from gpufairy.wire.people import KeyBody, TokenBody, UserBody, UserChangeBody, read_scope
 from gpufairy.wire.read import read
 
 
@@ -55,8 +55,7 @@ def add_user_routes(router: APIRouter, context: Context) -> None:
     async def add_user(request: Request) -> JSONResponse:
         """Let somebody in. They need a token (POST /tokens) or an SSH key (POST /keys) next."""
         body = read(UserBody, await json_body(request), "user")
-        team = None if body.team is None else label(body.team, "team")
-        return JSONResponse(user_shape(await registry.add_user(body.name, read_role(body.role), team)), 201)
+        return JSONResponse(user_shape(await govern.add_user(context.house, caller_of(request).user.name, body)), 201)
 
     @router.get("/users/{name}")
     async def user(request: Request, name: str) -> dict[str, Any]:
@@ -65,11 +64,9 @@ def add_user_routes(router: APIRouter, context: Context) -> None:
 
     @router.patch("/users/{name}")
     async def change_user(request: Request, name: str) -> dict[str, Any]:
-        """Change role or team, or shut somebody out (`disabled`); their tokens stop working at once."""
+        """Change role, team or share, or shut somebody out (`disabled`); their tokens stop working at once."""
         body = read(UserChangeBody, await json_body(request), "user")
-        role = None if body.role is None else read_role(body.role)
-        team = label(body.team, "team") if body.team else body.team
-        return user_shape(await registry.change_user(name, role=role, disabled=body.disabled, team=team))
+        return user_shape(await govern.change_user(context.house, caller_of(request).user.name, name, body))
 
 
 def add_token_routes(router: APIRouter, context: Context) -> None:
@@ -86,7 +83,9 @@ def add_token_routes(router: APIRouter, context: Context) -> None:
         body, caller = read(TokenBody, await json_body(request), "token"), caller_of(request)
         expires = None if body.expires is None else parse_duration(body.expires, "expires")
         user, scope = meant(caller, body.user), read_scope(body.scope)
-        token, text = await registry.create_token(user, label(body.label, "label"), scope, expires)
+        token, text = await govern.create_token(
+            context.house, caller.user.name, user, named=body.label, scope=scope, expires=expires
+        )
         return JSONResponse({**token_shape(token), "token": text}, 201)
 
     @router.delete("/tokens/{token_id}", status_code=204)
@@ -95,7 +94,7 @@ def add_token_routes(router: APIRouter, context: Context) -> None:
         caller = caller_of(request)
         if registry.token(token_id).user != caller.user.name and not caller.is_admin:
             raise NoSuchThing(f"no token {token_id[:40]!r}", "See `fairy token list`.")
-        await registry.revoke_token(token_id)
+        await govern.revoke_token(context.house, caller.user.name, token_id)
         return Response(status_code=204)
 
 
@@ -132,16 +131,3 @@ def meant(caller: Caller, user: str | None) -> str:
     if not caller.is_admin:
         raise NotAllowed(f"{user[:40]!r} is not you, and you are no admin", "Leave the name out.")
     return user
-
-
-def read_scope(text: str) -> str:
-    """A page's token is made by a sign-in link alone."""
-    if text not in ("full", "metrics"):
-        raise BadInput(f"scope: found {text[:40]!r}", "Write full or metrics.")
-    return text
-
-
-def read_role(text: str) -> Role:
-    if text not in set(Role):
-        raise BadInput(f"role: found {text[:40]!r}", "Write user or admin.")
-    return Role(text)

@@ -7,11 +7,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gpufairy.api.context import Context
 from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, still_allowed
-from gpufairy.api.follow import all_logs, changed, while_allowed
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, session_shape, wait_shape
 from gpufairy.control.door import ask_to_stop, notes_on, submit
 from gpufairy.control.find import find_session, wait_of
+from gpufairy.control.follow import all_logs, changed, while_allowed
 from gpufairy.control.house import House
 from gpufairy.core.errors import BadInput, NotAllowed
 from gpufairy.core.explain import Wait
@@ -36,7 +36,7 @@ def routes(context: Context) -> APIRouter:
 
 
 def shape(house: House, session: Session) -> dict[str, Any]:
-    return {**session_shape(session, wait_of(house, session)), "root_inside": house.gallery.root_inside(session)}
+    return {**session_shape(session, wait_of(house, session, advise=False)), "root_inside": house.gallery.root_inside(session)}
 
 
 def add_submit_and_list(router: APIRouter, context: Context) -> None:
@@ -136,8 +136,9 @@ def add_what_it_left(router: APIRouter, house: House) -> None:
     @router.get("/sessions/{name}/why")
     async def why(request: Request, name: str) -> dict[str, Any]:
         """Why it waits: its place, what each node says, when it may start, what would help."""
-        session = await find_session(house, caller_of(request), name)
-        return wait_shape(session, wait_of(house, session) or Wait(None, session.why), house.book.waiting())
+        caller = caller_of(request)
+        session = await find_session(house, caller, name)
+        return wait_shape(session, wait_of(house, session, caller) or Wait(None, session.why), house.book.waiting())
 
 
 def phases_named(state: str) -> tuple[Phase, ...]:

@@ -14,7 +14,7 @@ from gpufairy.core.room import GpuRoom, Room
 from gpufairy.core.session import GpuSeat, Request, Seat, Session
 from gpufairy.core.share import PARTS
 from gpufairy.core.sharing import MEMORY, SHARED_FAULTS, SM, by_mps, sharing_of
-from gpufairy.core.steps import Event
+from gpufairy.core.steps import Event, is_deed
 
 
 def session_shape(session: Session, wait: Wait | None = None) -> dict[str, Any]:
@@ -34,6 +34,8 @@ def session_shape(session: Session, wait: Wait | None = None) -> dict[str, Any]:
         "seat": None if session.seat is None else seat_shape(session.seat),
         "place": wait.place if waits and wait else None,
         "forecast_start": moment(wait.forecast_start) if waits and wait else None,
+        "forecast_low": moment(wait.forecast_low) if waits and wait else None,
+        "forecast_high": moment(wait.forecast_high) if waits and wait else None,
         "submitted_at": moment(session.submitted_at),
         "started_at": moment(session.started_at),
         "ended_at": moment(session.ended_at),
@@ -41,6 +43,8 @@ def session_shape(session: Session, wait: Wait | None = None) -> dict[str, Any]:
         "priority": session.priority,
         "revision": session.revision,
         "ends_at": moment(session.expected_end),
+        "idle": {"step": session.idle_step or None, "since": moment(session.idle_since), "kept_until": moment(session.kept_until)},
+        "preempted": session.preempted,
     }
 
 
@@ -100,9 +104,14 @@ def wait_shape(session: Session, wait: Wait, waiting: int) -> dict[str, Any]:
         "place": wait.place,
         "of": waiting,
         "forecast_start": moment(wait.forecast_start),
+        "forecast_low": moment(wait.forecast_low),
+        "forecast_high": moment(wait.forecast_high),
         "forecast_why": wait.forecast_why,
-        "nodes": [{"node": refusal.node, "refusal": refusal.why} for refusal in wait.refusals],
+        "own_time": wait.own_time or None,
+        "nodes": [{"node": refusal.node, "refusal": refusal.why} for refusal in wait.refusals if refusal.node],
+        "more_nodes": wait.more_nodes,
         "next": wait.next_step,
+        "helps": list(wait.helps),
     }
 
 
@@ -157,13 +166,15 @@ def event_shape(event: Event) -> dict[str, Any]:
         "number": event.number, "at": moment(event.at), "what": event.what,
         "session": event.name if event.owner else None, "id": event.session_id if event.owner else None, "owner": event.owner or None,
         "state": state_word(event.phase) if event.owner else None, "why": event.why,
-        "gpu": None if event.owner else {"uuid": event.session_id, "name": event.name},
+        "gpu": None if event.owner or is_deed(event) else {"uuid": event.session_id, "name": event.name},
+        "about": event.session_id if is_deed(event) else None,
         "attempt": event.attempt, "actor": event.actor or None,
     }  # fmt: skip
 
 
 def user_shape(user: User) -> dict[str, Any]:
-    return {"name": user.name, "role": user.role, "team": user.team, "disabled": user.disabled, "created_at": moment(user.created_at)}
+    what = {"name": user.name, "role": user.role, "team": user.team, "share": number(user.share), "disabled": user.disabled}
+    return {**what, "created_at": moment(user.created_at)}
 
 
 def token_shape(token: Token) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from gpufairy.api.context import Context
-from gpufairy.api.door import json_body
+from gpufairy.api.door import caller_of, json_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import moment, number
-from gpufairy.core.errors import Conflict
-from gpufairy.core.node import Gpu, Node, Sharing
+from gpufairy.control import govern
+from gpufairy.core.node import Gpu, Node
 from gpufairy.core.share import PARTS
 from gpufairy.core.sharing import MEMORY, SHARED_FAULTS, SM, IsolationTest, ShareRule, sharing_of
 from gpufairy.devices.mps_values import MpsStatus
@@ -28,24 +28,16 @@ def routes(context: Context) -> APIRouter:
     async def change(request: Request) -> dict[str, Any]:
         """Say how a GPU (by UUID), a kind or all (`*`) are shared."""
         rule = read(ShareBody, await json_body(request), "share").to_rule()
-        if rule.sharing is Sharing.MPS and house.engine.name == "process":
-            raise Conflict("sessions are plain processes here, which nothing holds to a share", "Run them in containers: --engine docker.")
-        await house.shares.set(rule, house.found_nodes(), house.book.holding())
-        return await applied(context)
+        await govern.set_sharing(house, caller_of(request).user.name, rule)
+        return shares_shape(context)
 
     @router.delete("/shares")
-    async def clear(of: str) -> dict[str, Any]:
+    async def clear(request: Request, of: str) -> dict[str, Any]:
         """Take a rule back: the more general one counts again."""
-        await house.shares.clear(of, house.found_nodes(), house.book.holding())
-        return await applied(context)
+        await govern.clear_sharing(house, caller_of(request).user.name, of)
+        return shares_shape(context)
 
     return router
-
-
-async def applied(context: Context) -> dict[str, Any]:
-    await context.house.look_at_nodes()
-    context.house.bells.place.set()
-    return shares_shape(context)
 
 
 def shares_shape(context: Context) -> dict[str, Any]:

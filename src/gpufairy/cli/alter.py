@@ -1,4 +1,4 @@
-"""`fairy keep`, `swap`, `commit`: what can be changed about a session that runs."""
+"""`fairy keep`, `swap`, `commit`: what can be changed about a session that runs. And `resume`, for one that is over."""
 from typing import Annotated
 
 import typer
@@ -20,15 +20,27 @@ Image = Annotated[str, typer.Argument(metavar="IMAGE", help="Name of an image, a
 def _keep(
     ctx: typer.Context, name: Name, time: Annotated[str, typer.Argument(metavar="TIME", help="Such as 2h.")], as_json: AsJson = False
 ) -> None:
-    """Let a session run at least so long from now."""
+    """Let a session run at least so long from now, and let it keep its GPUs until then, used or not."""
     with connect(ctx) as fairy:
         session = fairy.keep(name, time)
     if as_json:
         print_json(session)
     elif session.get("ends_at") is None:
-        print(f"{safe(session['name'])} has no time limit: it runs until it is stopped")
+        until = clock_of((session.get("idle") or {}).get("kept_until"))
+        print(f"{safe(session['name'])} has no time limit; it keeps its GPUs until {until}, used or not")
     else:
         print(f"{safe(session['name'])} may run until {clock_of(session['ends_at'])}")
+
+
+def _resume(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    """Start a session that is over again: same name, same request, from the image that was kept of it if there is one."""
+    with connect(ctx) as fairy:
+        session = fairy.resume_session(name)
+    if as_json:
+        print_json(session)
+        return
+    image = (session.get("request") or {}).get("image")
+    print(f"{safe(session['name'])} is submitted again" + (f", from image {safe(image)}" if image else "") + "; see `fairy ps`")
 
 
 def _swap(ctx: typer.Context, name: Name, image: Image, as_json: AsJson = False) -> None:
@@ -65,5 +77,6 @@ def _commit(ctx: typer.Context, name: Name, image: Image, as_json: AsJson = Fals
 
 
 keep = one_command(_keep, "fairy keep brave-otter 2h")
+resume = one_command(_resume, "fairy resume brave-otter")
 swap = one_command(_swap, "fairy swap brave-otter pytorch/pytorch:2.7.0-cuda12.6-cudnn9-runtime")
 commit = one_command(_commit, "fairy commit brave-otter kim/with-apex:1")

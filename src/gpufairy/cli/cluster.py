@@ -6,7 +6,7 @@ from rich.text import Text
 
 from gpufairy.cli.options import AsJson, connect, one_command
 from gpufairy.cli.tables import print_table, with_simulated
-from gpufairy.cli.words import age_of, clock_of, print_json, share_words
+from gpufairy.cli.words import age_of, print_json, range_words, share_words
 from gpufairy.client.protocol import Record
 from gpufairy.client.values import safe
 from gpufairy.core.amounts import show_size
@@ -87,7 +87,7 @@ def _queue(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 def _place(item: Record, now: datetime) -> list[str | Text]:
     known = [safe(item.get(name)) for name in ("place", "name", "owner", "gpus")]
-    return [*known, age_of(item.get("since"), now), clock_of(item.get("forecast_start")), safe(item.get("why"))]
+    return [*known, age_of(item.get("since"), now), range_words(item) or "not known", safe(item.get("why"))]
 
 
 free = one_command(_free, "fairy free")

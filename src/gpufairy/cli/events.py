@@ -53,7 +53,8 @@ def _from_now_on(fairy: Fairy) -> Iterator[Record]:
 def _line(event: Record) -> str:
     """`14:20  student1/brave-otter  RUNNING  ready on gpu01 (by admin)`."""
     gpu = event.get("gpu")
-    whose = safe(gpu["name"]) if gpu else f"{safe(event.get('owner'))}/{safe(event.get('session'))}"
+    named = gpu["name"] if gpu else event.get("about")
+    whose = safe(named) if named else f"{safe(event.get('owner'))}/{safe(event.get('session'))}"
     by = f"(by {safe(event['actor'])})" if event.get("actor") else ""
     said = " ".join(part for part in (safe(event.get("what")), safe(event.get("why")), by) if part)
     return "  ".join(part for part in (clock_of(event.get("at")), whose, safe(event.get("state")), said) if part)

@@ -95,6 +95,12 @@ def _number(tree: Tree, name: str) -> int:
     return int(text)
 
 
+def _priority(tree: Tree, name: str) -> int | str:
+    """high, normal, low, or a number: the server reads the words."""
+    text = _text(tree, name)
+    return text if text.isalpha() else _number(tree, name)
+
+
 def _flag(tree: Tree, name: str) -> bool:
     text = _text(tree, name).lower()
     if text not in ("true", "false", "yes", "no"):
@@ -142,7 +148,7 @@ FIELDS: dict[str, Callable[[Tree, str], Any]] = {
     "mounts": _texts,
     "ports": _numbers,
     **dict.fromkeys(("preset", "team", "pool", "workdir"), _text),
-    "priority": _number,
+    "priority": _priority,
     "after": _texts,
     "retry": _number,
     "count": _number,

@@ -65,6 +65,7 @@ def _pairs(session: Record, now: datetime) -> list[tuple[str, str | Text]]:
         ("owner", safe(session.get("owner")) + (f" (team {safe(session['team'])})" if session.get("team") else "")),
         ("state", state_text(session)),
         ("why", safe(session.get("why"))),
+        ("idle", _idle(session.get("idle") or {})),
         ("exit code", "" if code is None else str(code)),
         ("forecast", forecast_words(session, now)),
         ("gpus asked", safe(request.get("gpus"))),
@@ -78,6 +79,10 @@ def _pairs(session: Record, now: datetime) -> list[tuple[str, str | Text]]:
         ("folder", safe(request.get("workdir"))),
         ("env", " ".join(f"{safe(key)}={safe(value)}" for key, value in (request.get("env") or {}).items())),
         ("retries", safe(request.get("retry") or "")),
+        ("priority", safe(session.get("priority") or "")),
+        ("preemptible", "yes" if request.get("preemptible") else ""),
+        ("together", f"{safe(request['together'])} start at once or not at all" if request.get("together") else ""),
+        ("preempted", safe(session.get("preempted") or "")),
         ("after", " ".join(safe(one) for one in request.get("after") or [])),
         ("place", safe(session.get("place"))),
         ("node", node_of(session)),
@@ -89,6 +94,12 @@ def _pairs(session: Record, now: datetime) -> list[tuple[str, str | Text]]:
         ("ended", clock_of(session.get("ended_at"))),
         ("attempt", safe(session.get("attempt"))),
     ]
+
+
+def _idle(idle: Record) -> str:
+    step = f"{safe(idle['step'])} since {clock_of(idle.get('since'))}" if idle.get("step") else ""
+    kept = f"kept until {clock_of(idle['kept_until'])}" if idle.get("kept_until") else ""
+    return ", ".join(words for words in (step, kept) if words)
 
 
 def _given(seat: Record | None) -> str:

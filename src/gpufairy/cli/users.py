@@ -9,6 +9,7 @@ from gpufairy.cli.tables import print_pairs, print_table
 from gpufairy.cli.words import print_json
 from gpufairy.client.protocol import Record
 from gpufairy.client.values import safe
+from gpufairy.core.team import checked_share
 
 app = group("Users: who may use this, and as what.", "fairy user add student1 --team nlp")
 
@@ -37,7 +38,7 @@ def list_users(ctx: typer.Context, as_json: AsJson = False) -> None:
     elif not users:
         print("No users. Try: fairy user add student1")
     else:
-        print_table(["NAME", "ROLE", "TEAM", "STATE"], [_row(user) for user in users])
+        print_table(["NAME", "ROLE", "TEAM", "SHARE", "STATE"], [_row(user) for user in users])
 
 
 @app.command(epilog=example_text("fairy user show student1"))
@@ -59,6 +60,30 @@ def role(
         _print(fairy.change_user(user, {"role": role}), as_json)
 
 
+@app.command(epilog=example_text("fairy user team student1 nlp\nfairy user team student1 none"))
+def team(
+    ctx: typer.Context,
+    user: User,
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of a team, or none.")],
+    as_json: AsJson = False,
+) -> None:
+    """Put a user into a team. Sessions of theirs that are there already stay with the old one."""
+    with connect(ctx) as fairy:
+        _print(fairy.change_user(user, {"team": "" if team == "none" else team}), as_json)
+
+
+@app.command(epilog=example_text("fairy user share student1 2"))
+def share(
+    ctx: typer.Context,
+    user: User,
+    share: Annotated[float, typer.Argument(metavar="N", help="2 is twice as much as the others in the team have, with 1.")],
+    as_json: AsJson = False,
+) -> None:
+    """Give a user another share of their team's part; of who has no team, against the teams."""
+    with connect(ctx) as fairy:
+        _print(fairy.change_user(user, {"share": checked_share(share)}), as_json)
+
+
 @app.command(epilog=example_text("fairy user disable student1"))
 def disable(ctx: typer.Context, user: User, as_json: AsJson = False) -> None:
     """Shut a user out, at once and everywhere; nothing of theirs is deleted."""
@@ -74,12 +99,12 @@ def enable(ctx: typer.Context, user: User, as_json: AsJson = False) -> None:
 
 
 def _row(user: Record) -> list[str]:
-    return [safe(user["name"]), safe(user.get("role")), safe(user.get("team")), "disabled" if user.get("disabled") else ""]
+    state = "disabled" if user.get("disabled") else ""
+    return [safe(user["name"]), safe(user.get("role")), safe(user.get("team")), f"{user.get('share', 1):g}", state]
 
 
 def _print(user: Record, as_json: bool) -> None:
     if as_json:
         print_json(user)
         return
-    name, role, team, state = _row(user)
-    print_pairs([("name", name), ("role", role), ("team", team), ("state", state)])
+    print_pairs(zip(["name", "role", "team", "share", "state"], _row(user), strict=True))

@@ -19,6 +19,7 @@ class Mark:
     style: str
 
 
+MINUTE = timedelta(minutes=1)
 MARKS = {
     "PENDING": Mark("○", "PENDING", "yellow"),
     "STARTING": Mark("◐", "STARTING", "blue"),
@@ -67,11 +68,20 @@ def forecast_words(session: Record, now: datetime) -> str:
     if start is None:
         return ""
     ahead = max(timedelta(), start - now)
-    return f"starts about {clock_of(session.get('forecast_start'))} (in {show_duration(ahead)})"
+    told = ahead if ahead < MINUTE else round(ahead / MINUTE) * MINUTE  # an estimate is not told to the second
+    return f"starts about {range_words(session)}, in {show_duration(told)}"
+
+
+def range_words(session: Record) -> str:
+    """`14:20 (13:50 to 15:10)`; `14:20 (13:50 or later)` where nobody can tell how late it may get."""
+    start, low, high = (clock_of(session.get(name)) for name in ("forecast_start", "forecast_low", "forecast_high"))
+    if not start or (low, high) == (start, start) or not low:
+        return start
+    return f"{start} ({low} to {high})" if high else f"{start} ({low} or later)"
 
 
 def waiting_words(session: Record, now: datetime) -> str:
-    """`brave-otter PENDING: place 3, gpu01 has 0 GPUs free, starts about 14:20 (in 12 min)`."""
+    """`brave-otter PENDING: place 3, gpu01 has 0 GPUs free, starts about 14:20 (14:05 to 14:50), in 12 min`."""
     place = session.get("place")
     parts = [f"place {place}" if place is not None else "", safe(session.get("why")), forecast_words(session, now)]
     said = ", ".join(part for part in parts if part)

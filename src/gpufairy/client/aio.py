@@ -76,6 +76,9 @@ class AsyncFairy:
     async def keep(self, name: str, time: str) -> Any:
         return await self._ask(calls.keep(name, time))
 
+    async def resume_session(self, name: str) -> Any:
+        return await self._ask(calls.resume_session(name))
+
     async def swap(self, name: str, image: str) -> Any:
         return await self._ask(calls.swap(name, image))
 
@@ -145,6 +148,15 @@ class AsyncFairy:
     async def clear_share(self, of: str) -> Any:
         return await self._ask(calls.clear_share(of))
 
+    async def bookings(self, since: str | None = None, until: str | None = None, past: bool = False) -> Any:
+        return (await self._ask(calls.bookings(since, until, past=past)))["items"]
+
+    async def book(self, body: Record, key: str | None = None) -> Any:
+        return await self._ask(calls.book(body, key or uuid.uuid4().hex))
+
+    async def cancel_booking(self, booking_id: str) -> Any:
+        return await self._ask(calls.cancel_booking(booking_id))
+
     async def free(self) -> list[Record]:
         return free_of(await self.nodes())
 
@@ -189,6 +201,10 @@ class AsyncFairy:
         """GPU-hours by "user", "session", "gpu" or "node"."""
         return await self._ask(calls.usage(since, by))
 
+    async def ledger(self, since: str | None = None, until: str | None = None, by: str | None = None) -> Any:
+        """By "user" or "team": GPU-hours held, entitled, and ahead (below 0: behind)."""
+        return await self._ask(calls.ledger(since, until, by))
+
     async def drain(self, node: str, why: str = "") -> Any:
         return await self._ask(calls.drain(node, why))
 
@@ -212,6 +228,30 @@ class AsyncFairy:
 
     async def change_user(self, name: str, body: Record) -> Any:
         return await self._ask(calls.change_user(name, body))
+
+    async def teams(self) -> Any:
+        return (await self._ask(calls.teams()))["items"]
+
+    async def team(self, name: str) -> Any:
+        return await self._ask(calls.team(name))
+
+    async def add_team(self, name: str, share: float = 1.0) -> Any:
+        return await self._ask(calls.add_team(name, share))
+
+    async def change_team(self, name: str, share: float) -> Any:
+        return await self._ask(calls.change_team(name, share))
+
+    async def remove_team(self, name: str) -> None:
+        await self._ask(calls.remove_team(name))
+
+    async def quotas(self, user: str | None = None) -> Any:
+        return (await self._ask(calls.quotas(user)))["items"]
+
+    async def set_quota(self, body: Record) -> Any:
+        return await self._ask(calls.set_quota(body))
+
+    async def unset_quota(self, of: str, gpu_kind: str | None = None) -> None:
+        await self._ask(calls.unset_quota(of, gpu_kind))
 
     async def tokens(self, user: str | None = None) -> Any:
         return (await self._ask(calls.tokens(user)))["items"]

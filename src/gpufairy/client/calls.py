@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
 from gpufairy.core.errors import BadInput
+from gpufairy.core.team import checked_share
 
 IMAGE_LIMIT_S = 1800.0  # many GiB are written, or fetched
 CUT_LIMIT_S = 300.0  # a driver takes seconds for each instance, and a minute is waited for one that hangs
@@ -38,6 +39,10 @@ def stop_all(names: Sequence[str] | None) -> Call:
 
 def keep(name: str, time: str) -> Call:
     return Call("POST", path_of("sessions", name, "keep"), {"time": time})
+
+
+def resume_session(name: str) -> Call:
+    return Call("POST", path_of("sessions", name, "resume"))
 
 
 def swap(name: str, image: str) -> Call:
@@ -114,6 +119,18 @@ def clear_share(of: str) -> Call:
     return Call("DELETE", path_of("shares", of=of))
 
 
+def bookings(since: str | None, until: str | None, *, past: bool) -> Call:
+    return Call("GET", path_of("bookings", from_=since, to=until, past=past))
+
+
+def book(body: Record, key: str) -> Call:
+    return Call("POST", path_of("bookings"), body, key)
+
+
+def cancel_booking(booking_id: str) -> Call:
+    return Call("DELETE", path_of("bookings", booking_id))
+
+
 def mig() -> Call:
     return Call("GET", path_of("mig"))
 
@@ -162,6 +179,10 @@ def usage(since: str | None, by: str | None) -> Call:
     return Call("GET", path_of("usage", since=since, by=by))
 
 
+def ledger(since: str | None, until: str | None, by: str | None) -> Call:
+    return Call("GET", path_of("ledger", since=since, until=until, by=by))
+
+
 def drain(node: str, why: str) -> Call:
     return Call("POST", path_of("nodes", node, "drain"), {"why": why})
 
@@ -192,6 +213,38 @@ def add_user(body: Record) -> Call:
 
 def change_user(name: str, body: Record) -> Call:
     return Call("PATCH", path_of("users", name), body)
+
+
+def teams() -> Call:
+    return Call("GET", path_of("teams"))
+
+
+def team(name: str) -> Call:
+    return Call("GET", path_of("teams", name))
+
+
+def add_team(name: str, share: float) -> Call:
+    return Call("POST", path_of("teams"), {"name": name, "share": checked_share(share)})
+
+
+def change_team(name: str, share: float) -> Call:
+    return Call("PATCH", path_of("teams", name), {"share": checked_share(share)})
+
+
+def remove_team(name: str) -> Call:
+    return Call("DELETE", path_of("teams", name))
+
+
+def quotas(user: str | None) -> Call:
+    return Call("GET", path_of("quotas", user=user))
+
+
+def set_quota(body: Record) -> Call:
+    return Call("PUT", path_of("quotas"), body, harmless=True)
+
+
+def unset_quota(of: str, gpu_kind: str | None) -> Call:
+    return Call("DELETE", path_of("quotas", of=of, gpu_kind=gpu_kind))
 
 
 def tokens(user: str | None) -> Call:

@@ -70,6 +70,10 @@ class Fairy:
         """Let it run at least so long from now."""
         return self._transport.ask(calls.keep(name, time))
 
+    def resume_session(self, name: str) -> Any:
+        """The new session: as the one that is over, from the image that was kept of it if there is one."""
+        return self._transport.ask(calls.resume_session(name))
+
     def swap(self, name: str, image: str) -> Any:
         return self._transport.ask(calls.swap(name, image))
 
@@ -141,6 +145,17 @@ class Fairy:
     def clear_share(self, of: str) -> Any:
         return self._transport.ask(calls.clear_share(of))
 
+    def bookings(self, since: str | None = None, until: str | None = None, past: bool = False) -> Any:
+        """Those that are not over; with `past` or an earlier `since` those before, too. Times as in 2026-11-20T14:00:00Z."""
+        return self._transport.ask(calls.bookings(since, until, past=past))["items"]
+
+    def book(self, body: Record, key: str | None = None) -> Any:
+        """{"gpus": 4, "title": "CS231n", "from": "2026-11-20T14:00:00Z", "time": "2h"}: sent twice with the same key it is one booking."""
+        return self._transport.ask(calls.book(body, key or uuid.uuid4().hex))
+
+    def cancel_booking(self, booking_id: str) -> Any:
+        return self._transport.ask(calls.cancel_booking(booking_id))
+
     def free(self) -> list[Record]:
         return free_of(self.nodes())
 
@@ -187,6 +202,10 @@ class Fairy:
         """GPU-hours by "user", "session", "gpu" or "node"."""
         return self._transport.ask(calls.usage(since, by))
 
+    def ledger(self, since: str | None = None, until: str | None = None, by: str | None = None) -> Any:
+        """By "user" or "team": GPU-hours held, entitled, and ahead (below 0: behind)."""
+        return self._transport.ask(calls.ledger(since, until, by))
+
     def drain(self, node: str, why: str = "") -> Any:
         return self._transport.ask(calls.drain(node, why))
 
@@ -211,6 +230,32 @@ class Fairy:
 
     def change_user(self, name: str, body: Record) -> Any:
         return self._transport.ask(calls.change_user(name, body))
+
+    def teams(self) -> Any:
+        return self._transport.ask(calls.teams())["items"]
+
+    def team(self, name: str) -> Any:
+        return self._transport.ask(calls.team(name))
+
+    def add_team(self, name: str, share: float = 1.0) -> Any:
+        return self._transport.ask(calls.add_team(name, share))
+
+    def change_team(self, name: str, share: float) -> Any:
+        return self._transport.ask(calls.change_team(name, share))
+
+    def remove_team(self, name: str) -> None:
+        self._transport.ask(calls.remove_team(name))
+
+    def quotas(self, user: str | None = None) -> Any:
+        """Those that count for you, or for `user`; admins without a user: all."""
+        return self._transport.ask(calls.quotas(user))["items"]
+
+    def set_quota(self, body: Record) -> Any:
+        """{"of": "user:ann", "gpus": 4, "gpu_hours": 100, "sessions": 5, "gpu_kind": "A100"}: what is left out stays, "none" lifts it."""
+        return self._transport.ask(calls.set_quota(body))
+
+    def unset_quota(self, of: str, gpu_kind: str | None = None) -> None:
+        self._transport.ask(calls.unset_quota(of, gpu_kind))
 
     def tokens(self, user: str | None = None) -> Any:
         return self._transport.ask(calls.tokens(user))["items"]

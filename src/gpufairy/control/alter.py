@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from gpufairy.control.converge import act
 from gpufairy.control.house import House
+from gpufairy.control.notices import About
 from gpufairy.control.registry import Caller
 from gpufairy.core.amounts import show_duration
 from gpufairy.core.errors import BadInput, Conflict
@@ -16,15 +17,16 @@ from gpufairy.core.workload import workload_id
 
 
 async def keep_longer(house: House, caller: Caller, session: Session, time: timedelta) -> Session:
-    """At least so long from now; never shorter than it had."""
+    """At least so long from now; never shorter than it had. Until then nothing is asked back of it, used or not."""
     while True:
         session, now = running(house, session), house.clock()
-        if session.expected_end is None or session.started_at is None:
-            return session
         if time > house.policy.keep_most:
             raise BadInput(f"time: {show_duration(time)} is more than {show_duration(house.policy.keep_most)} ahead", "Ask again later.")
-        limit = max(session.expected_end, now + time) - session.started_at
-        if await took(house, keep(session, limit, now, caller.user.name)):
+        limit = None
+        if session.expected_end is not None and session.started_at is not None:
+            limit = max(session.expected_end, now + time) - session.started_at
+        if await took(house, keep(session, now + time, limit, now, caller.user.name)):
+            house.notices.take_back(session.id, About.IDLE)
             return running(house, session)
 
 

@@ -37,11 +37,14 @@ async def commit(house: House, caller: Caller, session: Session, name: str) -> M
     if session.phase is not Phase.RUNNING:
         raise Conflict(f"session {session.name} is {session.state}, and only a running one can become an image", "Start it first.")
     await check_name(house, caller, name)
-    used = sum(image.size_bytes for image in gallery.made_by(session.owner))
-    if used >= rules.commit_quota_bytes:
-        quota = show_size(rules.commit_quota_bytes)
-        raise QuotaExceeded(f"{session.owner}'s images hold {show_size(used)} of {quota}", "Remove one: fairy image remove NAME.")
+    check_quota(house, session.owner)
     return await made(house, session, name)
+
+
+def check_quota(house: House, owner: str) -> None:
+    used, most = sum(image.size_bytes for image in house.gallery.made_by(owner)), house.gallery.rules.commit_quota_bytes
+    if used >= most:
+        raise QuotaExceeded(f"{owner}'s images hold {show_size(used)} of {show_size(most)}", "Remove one: fairy image remove NAME.")
 
 
 async def made(house: House, session: Session, name: str) -> MadeImage:

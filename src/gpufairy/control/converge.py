@@ -1,15 +1,29 @@
 """The converge loop: brings what the engine runs and what the store says together. Write first, act second."""
-import dataclasses
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 from gpufairy.control.house import House
+from gpufairy.core.adopt import as_others_sit
 from gpufairy.core.errors import EngineRefused, EngineSilent, NotLeader
-from gpufairy.core.reconcile import ADOPTED, Deed, Order, adopted, ahead_of_their_rows, leftovers, node_silent, reconcile, refused
+from gpufairy.core.lifecycle import Phase
+from gpufairy.core.reconcile import (
+    ADOPTED,
+    Deed,
+    Order,
+    adopted,
+    ahead_of_their_rows,
+    back_with,
+    leftovers,
+    node_silent,
+    reconcile,
+    refused,
+)
 from gpufairy.core.session import Session
 from gpufairy.core.steps import event
-from gpufairy.core.workload import Workload, workload_id
+from gpufairy.core.workload import Workload, WorkloadId, workload_id
 
 log = logging.getLogger("gpufairy.converge")
 
@@ -25,13 +39,26 @@ async def converge(house: House) -> None:
     except EngineSilent as error:
         await no_answer(house, error)
         return
-    if house.silent_since is not None:
-        house.silent_since = None
-        await house.look_at_nodes()
+    if house.silent_since is None:
+        await take_stock(house, workloads)
+    else:
+        async with house.placing:  # nobody is placed before it is written down who sits there
+            await take_stock(house, workloads)
+            house.silent_since = None
+            await house.look_at_nodes()
         house.bells.place.set()
-    await house.save(ahead_of_their_rows(known_here(house, workloads), workloads, house.clock()))
     sessions = [session for session in house.book.active.values() if workload_id(session) not in launching]
-    await obey(house, reconcile(sessions, workloads, house.clock(), house.policy))
+    leaving = {workload_id(session) for session in sessions if session.phase is Phase.STOPPING}
+    house.asked_to_leave = {workload: at for workload, at in house.asked_to_leave.items() if workload in leaving}
+    await obey(house, reconcile(sessions, workloads, house.clock(), house.policy, house.asked_to_leave))
+
+
+async def take_stock(house: House, workloads: Sequence[Workload]) -> None:
+    """Of what runs and the store does not know, or not as it is."""
+    now = house.clock()
+    ahead = ahead_of_their_rows(known_here(house, workloads), workloads, now)
+    beside = as_others_sit([change.after for change in ahead], house.book.holding(), house.nodes, now)
+    await house.save([replace(change, after=after) for change, after in zip(ahead, beside, strict=True)])
     await tidy(house, workloads)
 
 
@@ -61,9 +88,15 @@ def act(house: House, order: Order, deed: Deed) -> None:
     if deed is Deed.LAUNCH and order.session is not None:
         house.deeds.begin(deed, workload_id(order.session), partial(launch, house, order.session))
     elif deed is Deed.STOP and order.workload is not None:
-        house.deeds.begin(deed, order.workload, partial(house.engine.stop, order.workload, order.grace))
+        house.deeds.begin(deed, order.workload, partial(stop, house, order.workload, order.grace))
     elif deed is Deed.CLEAR and order.workload is not None:
         house.deeds.begin(deed, order.workload, partial(house.engine.clear, order.workload))
+
+
+async def stop(house: House, workload: WorkloadId, grace: timedelta) -> None:
+    asked_at = house.clock()
+    await house.engine.stop(workload, grace)
+    house.asked_to_leave[workload] = asked_at
 
 
 async def launch(house: House, session: Session) -> None:
@@ -73,10 +106,20 @@ async def launch(house: House, session: Session) -> None:
         await house.engine.launch(session)
         await house.gallery.note_use(session.request, session.owner)
     except EngineRefused as error:
-        await house.save([refused(session, house.clock(), str(error), house.policy)])
+        await go_back(house, session, str(error))
     except EngineSilent as error:
         # Perhaps it was launched, perhaps not: the next look at the engine tells, and launching twice is harmless.
         log.warning("launch of %s: no answer: %s", session.id, error)
+
+
+async def go_back(house: House, session: Session, why: str) -> None:
+    """One that the engine would not launch, and all of its gang."""
+    now, policy = house.clock(), house.policy
+    made = refused(session, now, why, policy)
+    orders = [Order(made), *back_with(made, house.book.active.values(), now, why, policy)]
+    while orders:  # one may have come a step further while this was written
+        await obey(house, orders)
+        orders = back_with(made, house.book.active.values(), now, why, policy)
 
 
 async def tidy(house: House, workloads: Sequence[Workload]) -> None:
@@ -93,12 +136,12 @@ async def tidy(house: House, workloads: Sequence[Workload]) -> None:
 async def adopt(house: House, workloads: Sequence[Workload]) -> None:
     """Workloads that the store does not know (it is empty, or from yesterday): their labels say whose they are."""
     now = house.clock()
-    for workload in workloads:
-        if workload.session is None or workload.session.seat is None:
-            continue
-        session = adopted(workload, workload.session)
-        if house.book.named(session.owner, session.name) is not None:
-            session = dataclasses.replace(session, name=f"found-{session.id[:12]}")
+    found = [(one, adopted(one, one.session)) for one in workloads if one.session is not None and one.session.seat is not None]
+    # What is over gives its place back at the next look.
+    beside = as_others_sit([session for workload, session in found if workload.alive], house.book.holding(), house.nodes, now)
+    for one in [session for workload, session in found if not workload.alive] + beside:
+        is_taken = house.book.named(one.owner, one.name) is not None
+        session = replace(one, name=f"found-{one.id[:12]}") if is_taken else one
         log.warning("adopting session %s of %s, which the store did not know", session.id, session.owner)
         await house.registry.ensure_user(session.owner)
         await house.add([session], [event(session, "adopted", now, ADOPTED)], None)

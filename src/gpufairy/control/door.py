@@ -10,7 +10,7 @@ from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
 from gpufairy.core.admit import check_ever_fits, check_fit_together
 from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NeverFits, NoSuchThing, NotAllowed
-from gpufairy.core.names import made_up, nearest, session_name
+from gpufairy.core.names import idempotency_key, made_up, nearest, session_name
 from gpufairy.core.people import User
 from gpufairy.core.session import Outcome, Request, Session, Wanted
 from gpufairy.core.steps import event, want_stopped
@@ -18,14 +18,21 @@ from gpufairy.devices.mig_tables import mig_tables
 from gpufairy.store.sessions import IdempotencyKey
 from gpufairy.wire.submit import Submission, SubmitBody, understood
 
-LONGEST_KEY = 200
-
 
 async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mapping[str, SubmitBody], key: str | None) -> list[Session]:
     user = caller.user
     known_by = idempotency(user, body, key)
     if known_by is not None and (made := await house.store.sessions.made_with(known_by)):
         return made
+    sessions = await asked_for(house, caller, body, presets)
+    events = [event(session, "submitted", session.submitted_at, "submitted", actor=user.name) for session in sessions]
+    with house.book.reserved(user.name, [session.name for session in sessions]):
+        return await house.add(sessions, events, known_by)
+
+
+async def asked_for(house: House, caller: Caller, body: SubmitBody, presets: Mapping[str, SubmitBody]) -> list[Session]:
+    """The sessions that this would make; nothing is written. Raises whatever it would be refused for."""
+    user = caller.user
     submission = understood(from_preset(body, presets), has_gpus=any(node.gpus for node in house.nodes))
     check_rights(caller, submission)
     request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
@@ -35,17 +42,17 @@ async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mappin
         request = replace(request, gang=secrets.token_hex(10), gang_size=submission.count or 1)
     request = await house.gallery.chosen(caller, request, house.nodes)
     check_engine(house, request)
-    names, now = names_for(house, user, submission), house.clock()
+    # From here to the end nothing is awaited: nobody else is given these names before the caller has reserved them.
+    now = house.clock()
     sessions = [
         Session(
             id=secrets.token_hex(10), name=name, owner=user.name, team=submission.team or user.team, kind=submission.kind,
             request=request, submitted_at=now, since=now, priority=submission.priority,
         )
-        for name in names
+        for name in names_for(house, user, submission)
     ]  # fmt: skip
-    events = [event(session, "submitted", now, "submitted", actor=user.name) for session in sessions]
-    with house.book.reserved(user.name, names):
-        return await house.add(sessions, events, known_by)
+    house.quotas.check(sessions[0], house.nodes)
+    return sessions
 
 
 def check_engine(house: House, request: Request) -> None:
@@ -106,10 +113,8 @@ def new_names(house: House, user: User, count: int | None) -> list[str]:
 def idempotency(user: User, body: SubmitBody, key: str | None) -> IdempotencyKey | None:
     if key is None:
         return None
-    if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
-        raise BadInput(f"Idempotency-Key: not 1 to {LONGEST_KEY} printable characters", "Send a random one, such as a UUID.")
     sent = json.dumps(body.model_dump(exclude_none=True), sort_keys=True)
-    return IdempotencyKey(user.name, key, hashlib.sha256(sent.encode()).hexdigest())
+    return IdempotencyKey(user.name, idempotency_key(key), hashlib.sha256(sent.encode()).hexdigest())
 
 
 async def ask_to_stop(house: House, sessions: Sequence[Session], actor: str, why: str) -> list[Session]:

@@ -14,7 +14,7 @@ from gpufairy.core.lifecycle import Phase
 from gpufairy.core.names import nearest
 from gpufairy.core.people import User
 from gpufairy.core.purpose import Purpose
-from gpufairy.core.session import GpuSeat, Session, SessionKind, Wanted
+from gpufairy.core.session import GpuSeat, IdleStep, Session, SessionKind, Wanted
 from gpufairy.core.share import show_parts
 from gpufairy.core.workload import workload_id
 from gpufairy.engines.contract import Door
@@ -132,7 +132,8 @@ def greeting(session: Session, root: bool = False) -> str:
     ends = f"ends {session.expected_end:%d %b %H:%M} UTC (fairy keep {session.name} 2h)" if session.expected_end else ""
     told = [gpus, f"{show_cpus(seat.cpus_milli)} CPUs", show_size(seat.memory_bytes), "you are root inside" if root else ""]
     told.append(ends or f"held until you stop it (fairy stop {session.name})")
-    return f"{session.name} on {seat.node}: " + "; ".join(part for part in told if part)
+    idle = f". {session.why}" if session.idle_step is not IdleStep.NONE else ""
+    return f"{session.name} on {seat.node}: " + "; ".join(part for part in told if part) + idle
 
 
 def gpu_words(gpu: GpuSeat) -> str:

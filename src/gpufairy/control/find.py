@@ -1,4 +1,6 @@
 """Finding the session that a caller names: by name or id among their own; admins also by id or USER+NAME among all."""
+from functools import partial
+
 from gpufairy.control.door import waits_for
 from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
@@ -30,7 +32,9 @@ def may_see_of(caller: Caller, owner: str) -> bool:
     return caller.is_admin or owner == caller.user.name
 
 
-def wait_of(house: House, session: Session) -> Wait | None:
+def wait_of(house: House, session: Session, caller: Caller | None = None, *, advise: bool = True) -> Wait | None:
+    """As `caller` is told it; None: as its owner is. `advise`: with what would start now instead, which takes some tries."""
     if session.phase is not Phase.QUEUED:
         return None
-    return explain(session, house.outlook(), waits_for(house, session), house.clock())
+    shown = None if caller is None else partial(may_see_of, caller)
+    return explain(session, house.outlook(), waits_for(house, session), house.clock(), shown=shown, advise=advise)

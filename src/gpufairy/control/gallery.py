@@ -68,6 +68,14 @@ class Gallery:
         if refusal := self.rules.refusal(name, caller.user, caller.is_admin, self._made.get(name)):
             raise NotAllowed(refusal, "See `fairy image list` for those you may use, or ask an admin.")
 
+    def check_pull(self, caller: Caller, name: str) -> None:
+        """Raises why this caller may not have it fetched."""
+        self.check_right(caller, name)
+        if name in self._made:
+            raise Conflict(f"image {name} was made here, and no registry has it", "Use it as it is.")
+        if not self.rules.pull and not caller.is_admin:
+            raise NotAllowed("images are fetched by admins alone here", "Ask an admin to fetch it.")
+
     def _check_same(self, caller: Caller, name: str, image: Image | None) -> None:
         """What was made here is used by its own name, and only as it was when somebody decided on it."""
         made = self._made.get(name)

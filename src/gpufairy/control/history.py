@@ -9,6 +9,7 @@ from gpufairy.core.errors import BadInput
 from gpufairy.core.node_sample import NodeSample
 from gpufairy.core.points import HeldPart, points_of
 from gpufairy.core.series import RAW, Kind, Series, floor_to, nearest_step, step_for
+from gpufairy.core.session import Session
 from gpufairy.core.share import PARTS
 from gpufairy.core.usage import By, HeldSeat, UsageRow, source_of, usage_of, within
 from gpufairy.store.history_arrival import Arrival
@@ -93,7 +94,7 @@ class Chronicle:
         now, history = self._house.clock(), self._house.store.history
         step = 60 if now - since <= FINE_USAGE else 3600
         since = floor_to(since, step)
-        live = [seat for seat in self._live(now) if owner in (None, seat.owner)]
+        live = [seat for seat in self.live(now) if owner in (None, seat.owner)]
         seats = within([*await history.held(since, now, owner), *live], since, now)
         names = None if owner is None else [owner]
         if by is By.SESSION:
@@ -101,9 +102,21 @@ class Chronicle:
         rows = usage_of(by, seats, await history.totals(source_of(by), since, now, step=step, names=names))
         return UsageReport(by, since, now, rows[:MOST_SESSIONS], max(0, len(rows) - MOST_SESSIONS))
 
-    def _live(self, now: datetime) -> list[HeldSeat]:
+    async def usage_of_session(self, session: Session) -> UsageRow | None:
+        """Over its whole life. None: it never had a seat."""
+        now, history = self._house.clock(), self._house.store.history
+        until = session.ended_at or now
+        step = 60 if now - session.submitted_at <= FINE_USAGE else 3600
+        since = floor_to(session.submitted_at, step)
+        held = [*await history.held(since, now, session.owner), *self.live(now)]
+        own = [seat for seat in held if seat.session_id == session.id]
+        totals = await history.totals(source_of(By.SESSION), since, until + timedelta(seconds=step), step=step, names=[session.id])
+        return next(iter(usage_of(By.SESSION, own, totals)), None)
+
+    def live(self, now: datetime) -> list[HeldSeat]:
+        """Seats that are held now, as far as they have been."""
         return [
-            HeldSeat(session.id, session.owner, session.seat, session.placed_at, now)
+            HeldSeat(session.id, session.owner, session.seat, session.placed_at, now, session.team)
             for session in self._house.book.holding()
             if session.seat is not None and session.placed_at is not None
         ]
@@ -111,7 +124,7 @@ class Chronicle:
     def _holders_now(self, node: str, now: datetime) -> OnNode:
         if self._looked_at is None or not timedelta() <= now - self._looked_at < SEEN_FOR:
             self._looked_at, self._holders = now, {}
-            for seat in self._live(now):
+            for seat in self.live(now):
                 self._holders.setdefault(seat.seat.node, OnNode()).add(seat)
         return self._holders.get(node, OnNode())
 
@@ -121,7 +134,7 @@ class Chronicle:
 
     def _holders_then(self, sample: NodeSample, ended: Sequence[HeldSeat], now: datetime) -> OnNode:
         found = OnNode()
-        for seat in (*ended, *self._live(now)):
+        for seat in (*ended, *self.live(now)):
             if seat.seat.node == sample.node and seat.since <= sample.at <= seat.until:
                 found.add(seat)
         return found

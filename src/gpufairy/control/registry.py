@@ -13,6 +13,7 @@ from gpufairy.core.errors import BadInput, Conflict, NoSuchThing, NotSignedIn
 from gpufairy.core.names import nearest, user_name
 from gpufairy.core.people import Role, Token, User
 from gpufairy.core.session import Session
+from gpufairy.core.team import checked_share
 from gpufairy.core.uids import NO_UIDS_YET, Uids
 from gpufairy.store.people import People
 
@@ -62,6 +63,10 @@ class Registry:
 
     def users(self) -> list[User]:
         return sorted(self._users.values(), key=lambda user: user.name)
+
+    def user_shares(self) -> dict[str, float]:
+        """Of those whose share is not 1."""
+        return {user.name: user.share for user in self._users.values() if user.share != 1.0}
 
     def user(self, name: str) -> User:
         if name not in self._users:
@@ -117,22 +122,25 @@ class Registry:
         async with self._one_at_a_time:
             return self._users.get(name) or await self._add_user(name, Role.USER, None)
 
-    async def change_user(self, name: str, *, role: Role | None = None, disabled: bool | None = None, team: str | None = None) -> User:
+    async def change_user(
+        self, name: str, *, role: Role | None = None, disabled: bool | None = None, team: str | None = None, share: float | None = None
+    ) -> User:
         """None leaves a field as it is; the empty team is no team."""
         async with self._one_at_a_time:
-            return await self._change_user(name, role, disabled, team)
+            return await self._change_user(name, role, disabled, team, None if share is None else checked_share(share))
 
-    async def _change_user(self, name: str, role: Role | None, disabled: bool | None, team: str | None) -> User:
+    async def _change_user(self, name: str, role: Role | None, disabled: bool | None, team: str | None, share: float | None) -> User:
         user = self.user(name)
         changed = replace(
             user,
             role=role or user.role,
             disabled=user.disabled if disabled is None else disabled,
             team=user.team if team is None else team or None,
+            share=user.share if share is None else share,
         )
         if is_admin(user) and not is_admin(changed) and sum(map(is_admin, self._users.values())) == 1:
             raise Conflict(f"{name} is the only admin", "Make somebody else an admin first.")
-        await self._people.change_user(name, role=role, disabled=disabled, team=team)
+        await self._people.change_user(name, role=role, disabled=disabled, team=team, share=share)
         self._users[name] = changed
         self.on_change()
         return changed

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from gpufairy.control.bell import GATEWAY, PEOPLE, rung
 from gpufairy.control.house import House
-from gpufairy.core.ending import Ending
+from gpufairy.core.ending import Ending, Notice
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.people import Key
 
@@ -17,6 +17,7 @@ class Roster:
     revision: int
     keys: dict[str, list[Key]]  # by user; those who are shut out are not in it
     endings: list[Ending]
+    notices: list[Notice]
 
 
 async def roster_after(house: House, revision: int, wait_s: float) -> Roster:
@@ -42,7 +43,7 @@ async def in_force(house: House) -> None:
 
 def roster(house: House) -> Roster:
     allowed = [user.name for user in house.registry.users() if not user.disabled]
-    return Roster(house.bells.people_revision, {name: house.keyring.of(name) for name in allowed}, endings(house))
+    return Roster(house.bells.people_revision, {name: house.keyring.of(name) for name in allowed}, endings(house), notices(house))
 
 
 def endings(house: House) -> list[Ending]:
@@ -52,3 +53,8 @@ def endings(house: House) -> list[Ending]:
         for session in house.book.active.values()
         if session.phase is Phase.RUNNING and session.expected_end is not None and session.expected_end < soon
     ]
+
+
+def notices(house: House) -> list[Notice]:
+    house.notices.keep(house.book.active)
+    return [Notice(session_id, words) for session_id, words in house.notices.all()]

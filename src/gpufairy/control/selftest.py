@@ -72,12 +72,16 @@ class IsolationSelftest:
         self._began = house.clock()
         self._left_alone: dict[str, datetime] = {}  # GPUs that could not be tested by ourselves: until when
 
+    @property
+    def under_way(self) -> bool:
+        return self._task is not None and not self._task.done()
+
     def begin(
         self, asker: User, wanted: Sequence[str] | None, tell: Tell, *, patience: timedelta = IDLE_LIMIT
     ) -> asyncio.Task[list[Found]]:
         """All real GPUs, or those of these UUIDs. It goes on if whoever asked has gone. Raises NoSuchThing, Conflict.
         `patience`: in all, with GPUs that no session holds and that are in use."""
-        if self._task is not None and not self._task.done():
+        if self.under_way:
             raise Conflict("a self-test is under way", "Wait for it: `fairy selftest show` has its results then.")
         chosen = self._chosen(wanted)
         self._task = asyncio.create_task(self._test_all(asker, chosen, tell, patience), name="isolation self-test")

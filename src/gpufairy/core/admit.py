@@ -4,12 +4,11 @@ from dataclasses import replace
 
 from gpufairy.core.amounts import show_cpus, show_size
 from gpufairy.core.errors import NeverFits
-from gpufairy.core.fit import Refusal, fit, is_kind
+from gpufairy.core.fit import Refusal, fit, is_kind, seats_together
 from gpufairy.core.mig import MigTable
 from gpufairy.core.mig_could import NO_TABLES, how_to_cut
 from gpufairy.core.mig_cut import as_it_may_be_cut
 from gpufairy.core.node import Node, NodeState
-from gpufairy.core.promise import seats_together
 from gpufairy.core.room import Room
 from gpufairy.core.session import Outcome, Request, Seat, Session
 from gpufairy.core.share import NO_GPU, ONE_GPU, PARTS, Share, ShareKind

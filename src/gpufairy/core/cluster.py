@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gpufairy.core.booking import Calendar
-from gpufairy.core.ledger import Usage
+from gpufairy.core.ledger import ENTRY_PENALTY, Usage
 from gpufairy.core.node import Node
 from gpufairy.core.preempt import Preempt
 from gpufairy.core.queue import Queue
@@ -25,7 +25,7 @@ class Policy:
     keep_most: timedelta = timedelta(hours=24)  # how far ahead one `keep` may put a session's end
     most_refusals: int = 5  # by the engine, in a row; then the session is given up in words
     # A start is charged for at least so long: a flood of sessions that each end at once would else cost its owner nothing.
-    entry_penalty: timedelta = timedelta(minutes=1)
+    entry_penalty: timedelta = ENTRY_PENALTY
     preempt: Preempt = Preempt.MARKED
     preempt_after: timedelta = timedelta(minutes=10)  # of running: what is sent away sooner has done nothing but load its data
     preempt_notice: timedelta = timedelta(seconds=30)  # between being told and being asked to leave
@@ -60,6 +60,10 @@ class Cluster:
         """Itself, and those who start with it or not at all."""
         others = self.gangs.get(session.request.gang, ()) if session.request.gang is not None else ()
         return (session, *(other for other in others if other.id != session.id))
+
+    def still_leaving(self) -> dict[str, Session]:
+        """Of gangs that were sent back somebody who has not left yet, by gang: the others wait, or they would start without it."""
+        return {one.request.gang: one for one in self.holding if one.request.gang and one.comes_back and one.swapped_from is None}
 
 
 @dataclass(frozen=True, slots=True)

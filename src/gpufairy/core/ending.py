@@ -1,4 +1,4 @@
-"""A session that will soon be stopped by its limit: people in it are warned."""
+"""What people in a session are told: that it will soon be stopped by its limit, or that something is asked back of it."""
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,3 +9,9 @@ class Ending:
     owner: str
     name: str
     ends_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    session_id: str
+    words: str

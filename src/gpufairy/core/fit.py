@@ -1,10 +1,10 @@
 """Fit: can this request sit on this node now? The answer is a Seat, or a Refusal in words."""
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpufairy.core.amounts import show_cpus, show_size
 from gpufairy.core.booking import OPEN
-from gpufairy.core.mig import best_start, has_media
+from gpufairy.core.mig_seat import best_cut, instance_on
 from gpufairy.core.node import Node, NodeState, Sharing
 from gpufairy.core.room import GpuRoom, Room
 from gpufairy.core.session import GpuSeat, Request, Seat
@@ -15,6 +15,7 @@ CPU_ONLY_CPUS_MILLI = 1000  # what a session without GPU gets if it does not say
 # Sessions that do not say how many CPUs they want get this part of their GPU's portion of the node, so that
 # a box whose GPUs are all taken still has CPUs for a session that needs none.
 DEFAULT_PORTION = 7 / 8
+GUEST_PART = 8  # an eighth of the usual is the least a guest comes for: what DEFAULT_PORTION leaves of each portion
 MOST_NAMED = 3  # GPUs in one refusal
 
 
@@ -24,19 +25,34 @@ class Refusal:
 
     node: str
     why: str
+    nodes: int = 1  # more: it speaks for so many, of which none is named
 
 
-def fit(request: Request, room: Room, closed: Mapping[str, str] = OPEN) -> Seat | Refusal:
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Of several GPUs of a node on which it fits, which to take."""
+
+    gpu: str = ""  # UUID; empty, or if it does not fit there: where the least is left over
+    profiles: Mapping[str, float] = field(default_factory=dict)  # of MIG, how often each was asked for lately; empty: all alike
+
+
+NO_PREFERENCE = Preference()
+
+
+def fit(request: Request, room: Room, closed: Mapping[str, str] = OPEN, prefer: Preference = NO_PREFERENCE) -> Seat | Refusal:
     """`closed`: GPUs, by UUID, that are not for this one now, each with why."""
     node = room.node
     if node.state is not NodeState.READY:
         return Refusal(node.name, f"{node.name} is {node.state}" + (f": {node.state_why}" if node.state_why else ""))
     if request.pool not in (None, node.pool):
         return Refusal(node.name, f"{node.name} is not in pool {request.pool}")
-    gpus = fit_gpus(request, room, closed)
+    gpus = fit_gpus(request, room, closed, prefer)
     if isinstance(gpus, Refusal):
-        return gpus
+        return with_closed(gpus, request, room, closed) if closed else gpus
     cpus_milli, memory_bytes = needs(request, node, sum(gpu.parts for gpu in gpus))
+    if request.preemptible:
+        cpus_milli = cpus_milli if request.cpus_milli is not None else what_is_left(cpus_milli, room.cpus_milli)
+        memory_bytes = memory_bytes if request.memory_bytes is not None else what_is_left(memory_bytes, room.memory_bytes)
     if room.cpus_milli < cpus_milli:
         return Refusal(node.name, f"{node.name} has {show_cpus(max(0, room.cpus_milli))} CPUs free, {show_cpus(cpus_milli)} asked")
     if room.memory_bytes < memory_bytes:
@@ -44,8 +60,27 @@ def fit(request: Request, room: Room, closed: Mapping[str, str] = OPEN) -> Seat 
     return Seat(node.name, cpus_milli, memory_bytes, tuple(gpus))
 
 
+def seats_together(requests: Sequence[Request], rooms: Mapping[str, Room], closed: Mapping[str, str] = OPEN) -> list[Seat] | None:
+    """All or none, each on the first node that has room; the rooms are then less the seats."""
+    seats: list[Seat] = []
+    for request in requests:
+        seat = next((answer for room in rooms.values() if isinstance(answer := fit(request, room, closed), Seat)), None)
+        if seat is None:
+            return None
+        rooms[seat.node].take(seat)
+        seats.append(seat)
+    return seats
+
+
+def what_is_left(usual: int, free: int) -> int:
+    """A guest that does not say sits beside one who keeps its CPUs and memory: it takes what is left, if that is worth anything."""
+    return max(-(-usual // GUEST_PART), min(usual, free))
+
+
 def needs(request: Request, node: Node, gpu_parts: int) -> tuple[int, int]:
     """CPUs and memory of the seat: as asked, else in proportion to the part of the node's GPUs it gets."""
+    if request.cpus_milli is not None and request.memory_bytes is not None:
+        return request.cpus_milli, request.memory_bytes
     if gpu_parts and node.gpus:
         portion = gpu_parts / (len(node.gpus) * PARTS) * DEFAULT_PORTION
     else:
@@ -56,13 +91,14 @@ def needs(request: Request, node: Node, gpu_parts: int) -> tuple[int, int]:
     return cpus_milli, memory_bytes
 
 
-def fit_gpus(request: Request, room: Room, closed: Mapping[str, str]) -> list[GpuSeat] | Refusal:
+def fit_gpus(request: Request, room: Room, closed: Mapping[str, str], prefer: Preference) -> list[GpuSeat] | Refusal:
     share = request.share
     if share.kind is ShareKind.NONE:
         return []
     if not room.gpus:
         return Refusal(room.node.name, f"{room.node.name} has no GPU")
-    fitting_kind = [gpu for gpu in room.gpus if is_kind(gpu.gpu.kind, request.gpu_kind)]
+    wanted = request.gpu_kind
+    fitting_kind = room.gpus if wanted is None else [gpu for gpu in room.gpus if is_kind(gpu.gpu.kind, wanted)]
     if not fitting_kind:
         have = ", ".join(sorted({gpu.gpu.kind for gpu in room.gpus}))
         return Refusal(room.node.name, f"{room.node.name} has {have}, not {request.gpu_kind}")
@@ -76,13 +112,15 @@ def fit_gpus(request: Request, room: Room, closed: Mapping[str, str]) -> list[Gp
         if not fitting_kind:
             return not_open(((gpu, closed[gpu.gpu.uuid]) for gpu in shut), room)
     if share.kind is ShareKind.MIG:
-        return fit_mig(share.profile, fitting_kind, room)
+        return fit_mig(share.profile, fitting_kind, room, prefer.profiles)
     plain = [gpu for gpu in fitting_kind if gpu.gpu.mig is None]
     if not plain:
         return Refusal(room.node.name, f"every GPU of {room.node.name} is cut by MIG; {share} asked")
     if share.kind is ShareKind.WHOLE:
         return fit_whole(share.whole_gpus, plain, room, request.preemptible)
-    return fit_part(request, plain, room)
+    preferred = [gpu for gpu in plain if gpu.gpu.uuid == prefer.gpu] if prefer.gpu else []
+    answer = fit_part(request, preferred, room) if preferred else None
+    return answer if isinstance(answer, list) else fit_part(request, plain, room)
 
 
 def is_kind(kind: str, wanted: str | None) -> bool:
@@ -108,7 +146,9 @@ def fit_part(request: Request, plain: list[GpuRoom], room: Room) -> list[GpuSeat
     asked = {gpu.gpu.uuid: parts_on(request, gpu) for gpu in plain}
     whole = {parts // PARTS for parts in asked.values() if parts > PARTS and parts % PARTS == 0}
     if whole:
-        return fit_whole(min(whole), plain, room, request.preemptible)
+        of_one = [gpu for gpu in plain if asked[gpu.gpu.uuid] <= PARTS]  # there may be larger ones beside them
+        answer = fit_part(request, of_one, room) if of_one else None
+        return answer if isinstance(answer, list) else fit_whole(min(whole), plain, room, request.preemptible)
     guest = request.preemptible
     fitting = [gpu for gpu in plain if asked[gpu.gpu.uuid] <= gpu.open_parts(guest)]
     if not fitting:
@@ -138,6 +178,15 @@ def not_open(whys: Iterable[tuple[GpuRoom, str]], room: Room) -> Refusal:
     said = [f"{room.node.name} GPU {gpu.gpu.index}: {why}" for gpu, why in whys if why]
     more = f"; and {len(said) - MOST_NAMED} more GPUs" if len(said) > MOST_NAMED else ""
     return Refusal(room.node.name, "; ".join(said[:MOST_NAMED]) + more)
+
+
+def with_closed(refusal: Refusal, request: Request, room: Room, closed: Mapping[str, str]) -> Refusal:
+    """Beside what is full, what is shut: else nobody would understand why a GPU that is empty is not theirs."""
+    shut = [gpu for gpu in room.gpus if gpu.gpu.uuid in closed and is_kind(gpu.gpu.kind, request.gpu_kind)]
+    if not shut or closed[shut[0].gpu.uuid] in refusal.why:
+        return refusal
+    more = not_open(((gpu, closed[gpu.gpu.uuid]) for gpu in shut), room)
+    return replace(refusal, why=f"{refusal.why}; {more.why}")
 
 
 def shared_otherwise(fitting: list[GpuRoom], room: Room) -> Refusal:
@@ -177,35 +226,11 @@ def part_of(gpu: GpuRoom, parts: int, memory_bytes: int | None = None) -> GpuSea
     )  # fmt: skip
 
 
-def fit_mig(profile: str, fitting_kind: list[GpuRoom], room: Room) -> list[GpuSeat] | Refusal:
+def fit_mig(name: str, fitting_kind: list[GpuRoom], room: Room, asked_lately: Mapping[str, float]) -> list[GpuSeat] | Refusal:
     in_mig_mode = [gpu for gpu in fitting_kind if gpu.gpu.mig is not None]
     if not in_mig_mode:
-        return Refusal(room.node.name, f"no GPU of {room.node.name} is in MIG mode, {profile} asked")
-    seats = [seat for gpu in in_mig_mode if (seat := instance_on(gpu, profile)) is not None]
-    if not seats:
-        return Refusal(room.node.name, f"{room.node.name} has no room for a {profile} on its MIG GPUs")
-    left = {gpu.gpu.uuid: gpu.free_parts for gpu in in_mig_mode}
-    # One that is cut already goes first: a fixed cut can take nothing else, an uncut region can.
-    return [min(seats, key=lambda seat: (not seat.instance_uuid, left[seat.uuid] - seat.parts, seat.index))]
-
-
-def instance_on(gpu: GpuRoom, name: str) -> GpuSeat | None:
-    """A free instance of the profile: one that is there, or one cut where it leaves the most choice."""
-    table = gpu.gpu.mig
-    profile = table.profile(name) if table is not None else None
-    if table is None or profile is None or (has_media(name) and gpu.media):
-        return None
-    start, uuid = best_start(table, profile, list(gpu.cut)), ""
-    if gpu.gpu.instances is not None:
-        free = [i for i in gpu.gpu.instances if i.profile == name and (i.start, i.size) not in gpu.cut]
-        start, uuid = (free[0].start, free[0].uuid) if free else (None, "")
-    if start is None:
-        return None
-    parts = profile.compute_slices * PARTS // table.compute_slices
-    memory_bytes = profile.memory_bytes or gpu.gpu.memory_bytes * profile.size // table.memory_slices
-    enforced, accounted = seat_words(gpu.gpu, parts)
-    return GpuSeat(
-        gpu.gpu.index, gpu.gpu.uuid, parts, memory_bytes, gpu.gpu.kind, gpu.gpu.simulated,
-        profile=name, start=start, size=profile.size, instance_uuid=uuid,
-        enforced=enforced, accounted=accounted, sharing=Sharing.MIG,
-    )  # fmt: skip
+        return Refusal(room.node.name, f"no GPU of {room.node.name} is in MIG mode, {name} asked")
+    best = best_cut(name, in_mig_mode, asked_lately)
+    if best is None:
+        return Refusal(room.node.name, f"{room.node.name} has no room for a {name} on its MIG GPUs")
+    return [instance_on(best)]

@@ -13,6 +13,7 @@ NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?")
 # our own first process of a session, and the last two are read by a /bin/sh that is bash: `noexec` would run nothing at all.
 RESERVED_ENV = ("FAIRY_", "CUDA_VISIBLE_DEVICES", "CUDA_MPS_", "NVIDIA_", "LD_", "SHELLOPTS", "BASHOPTS")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/:@+-]{0,254}")  # images, pools, teams, GPU kinds, token labels
+LONGEST_KEY = 200  # characters, of an Idempotency-Key: a UUID has 36
 
 
 def session_name(text: str, what: str = "name") -> str:
@@ -34,6 +35,12 @@ def node_name(text: str, what: str = "node") -> str:
         raise BadInput(
             f"{what}: {shown(text)} is no name of a host", "Use up to 63 of a-z, 0-9, . and -, first and last a letter or figure."
         )
+    return text
+
+
+def idempotency_key(text: str) -> str:
+    if not 1 <= len(text) <= LONGEST_KEY or not text.isprintable():
+        raise BadInput(f"Idempotency-Key: not 1 to {LONGEST_KEY} printable characters", "Send a random one, such as a UUID.")
     return text
 
 

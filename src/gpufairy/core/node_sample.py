@@ -25,6 +25,7 @@ class SessionReading:
     session_id: str
     cpus: float | None = None  # used, in CPUs
     memory_bytes: int | None = None
+    typed: bool | None = None  # at one of its terminals, within the last half minute; None: nobody can tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ class User:
     disabled: bool = False
     team: str | None = None
     uid: int = 0  # in containers and on folders: theirs alone, never given to anybody else. 0: not given yet
+    share: float = 1.0  # of their team's part; of who has no team, against the teams
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ A change is one that chance does not explain: the last requests differ from what
 samples of one mix would. What came before a change is forgotten.
 """
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from math import pi, sqrt
+from typing import Any
 
 from gpufairy.core.placement_mix import Pod
 
@@ -33,6 +34,10 @@ class RecentPods:
         self._learnt = _counted(self._kept)
         self._learn_at = known * (TIMES_MORE - 1) if known < WELL_KNOWN else MOST_KEPT
         return tuple(self._kept)
+
+    def retell(self, told: Callable[[Any], Pod]) -> None:
+        """What was asked for is the same, but is another pod on other nodes."""
+        self._kept = deque(map(told, self._kept), maxlen=self._kept.maxlen)
 
     def note(self, pod: Pod) -> bool:
         """Whether it is time to learn."""

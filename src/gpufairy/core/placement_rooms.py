@@ -5,6 +5,7 @@ a share of one device is one addition. Rooms are met as they come; nothing is wo
 """
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,7 @@ UNKNOWN = -1
 MOST_ROOMS = 30_000  # names of rooms; then they are forgotten and met anew: some tens of megabytes
 
 
-@dataclass(frozen=True, slots=True)
-class Taking:
+class Taking(NamedTuple):
     """What a pod takes of the devices of a node, in grains."""
 
     gpus: int  # whole ones
@@ -78,7 +78,7 @@ class Rooms:
             table = self._grown(taking)
         found: NDArray[np.int32] = table.take(rooms, axis=0)
         unknown = found[:, 0] == UNKNOWN
-        if np.count_nonzero(unknown):
+        if unknown.any():
             for room in set(rooms[unknown].tolist()):
                 rows = self._rows_after(taking, self.rooms[room])
                 table[room] = rows + [NOWHERE] * (table.shape[1] - len(rows))
@@ -89,6 +89,9 @@ class Rooms:
         """The leftover, in grains, of the device whose use keeps the most; of equals the tightest. None: by grains it fits on none."""
         if not taking.device:
             return None
+        table = self._after.get(taking)
+        if table is None or room >= len(table) or table[room, 0] == UNKNOWN:
+            self.after(taking, np.array([room], dtype=np.int32))
         rows = self._after[taking][room].tolist()
         open_to = [grain for grain in self.rooms[room].grains if grain >= taking.device]
         kept = [self.worth.item(row + host_grains) for row, _ in zip(rows, open_to, strict=False)]

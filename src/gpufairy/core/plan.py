@@ -1,27 +1,31 @@
 """Plan: who starts now, where, and why the others wait. A pure function of one snapshot.
 
-1. Take the waiting in turn (turn.py).  2. Fit each on every node (fit.py).  3. Of the seats that fit take the least harmful (rank.py).
+1. Take the waiting in turn (turn.py).  2. Try the nodes in the order of what a seat there costs those who come later (floor.py).
+3. The first on which it fits (fit.py), beside what is promised, is its seat.
 4. The first of each pool that does not fit is promised the earliest seat it could have (promise.py).
 5. Those behind it may pass only where they do not delay that promise.  6. For the first in line others may have to leave (preempt.py).
 """
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from gpufairy.core.amounts import show_duration
-from gpufairy.core.cluster import Cluster, Totals
-from gpufairy.core.fit import Refusal, fit
-from gpufairy.core.preempt import Eviction, evictions
+from gpufairy.core.booking import NO_GPUS, OPEN
+from gpufairy.core.cluster import Cluster
+from gpufairy.core.fit import NO_PREFERENCE, Preference, Refusal, fit
+from gpufairy.core.floor import Floor
+from gpufairy.core.preempt import Eviction, Preempt, evictions
 from gpufairy.core.promise import Promise, promise_for
-from gpufairy.core.queue import Shape, shape
+from gpufairy.core.queue import Asked, Shape, asked_of, shape
 from gpufairy.core.quota import Allowances
-from gpufairy.core.rank import harm
 from gpufairy.core.room import Room
 from gpufairy.core.run_time import Stay, stay_of
 from gpufairy.core.session import Request, Seat, Session
 from gpufairy.core.turn import Line, charge_parts
 
-Key = tuple[Shape, str | None]  # the owner, where the answer hangs on who asks: a quota, a booking, an estimate of their time
+Who = tuple[str, str | None]  # the owner and the team
+Key = tuple[Shape, Who | None]  # who, where the answer hangs on who asks: a quota, a booking, an estimate of their time
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Placement:
     session: Session
     seat: Seat
     why: str
+    passed: bool = False  # it goes past somebody who was before it in line and is promised a seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class Plan:
 
     def refusals_of(self, session: Session) -> tuple[Refusal, ...]:
         asked = shape(session.request)
-        return self.refusals.get((asked, session.owner)) or self.refusals.get((asked, None), ())
+        return self.refusals.get((asked, who_asks(session))) or self.refusals.get((asked, None), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,12 @@ class Asking:
 
     stay: Stay
     closed: Mapping[str, str]  # GPUs that are not for it now, each with why
+    booked: frozenset[str] = NO_GPUS  # GPUs that are for it and a few others alone now: no promise holds there
 
 
-def plan(cluster: Cluster, now: datetime) -> Plan:
-    work = Pass(cluster, now)
+def plan(cluster: Cluster, now: datetime, floor: Floor | None = None) -> Plan:
+    """`floor`: kept from pass to pass, it makes the next one short. What is placed is on it until it follows another picture."""
+    work = Pass(cluster, now, Floor() if floor is None else floor)
     line = Line(cluster, now, work.refused_for)
     for session in line:
         if session.id in work.seated:
@@ -79,12 +86,15 @@ def plan(cluster: Cluster, now: datetime) -> Plan:
 class Pass:
     """The scratch of one planning pass."""
 
-    def __init__(self, cluster: Cluster, now: datetime) -> None:
-        self._cluster, self._now = cluster, now
-        self._rooms, self._totals = cluster.rooms(), Totals.of(cluster.nodes)
-        self._allowances = Allowances(cluster.quotas, cluster.holding, cluster.week, now)
+    def __init__(self, cluster: Cluster, now: datetime, floor: Floor) -> None:
+        self._cluster, self._now, self._floor = cluster, now, floor
+        floor.follow(cluster.nodes, cluster.holding)
+        self._allowances = Allowances(cluster.quotas, cluster.holding, cluster.week, now, cluster.nodes)
         self._promises: dict[str | None, Promise] = {}  # by pool
-        self._heads: list[Session] = []
+        self._heads: list[Session] = []  # to whom something is promised, and that others may have to leave for
+        self._owed: list[Session] = []  # whose booked GPUs are lent out
+        self._lent_out = cluster.calendar.lent_out(cluster.holding, now)
+        self._still_leaving = cluster.still_leaving()
         self._refusals: dict[Key, tuple[Refusal, ...]] = {}
         self.placed: list[Placement] = []
         self.seated: set[str] = set()
@@ -92,13 +102,15 @@ class Pass:
     def refused_for(self, owner: str) -> "RefusedFor":
         return RefusedFor(self, owner)
 
-    def is_refused(self, asked: Shape, owner: str) -> bool:
-        if (asked, owner) in self._refusals:
+    def is_refused(self, asked: Asked, owner: str) -> bool:
+        if (asked.shape, (owner, asked.team)) in self._refusals:
             return True
-        return (asked, None) in self._refusals and not self._own_case(owner, asked)
+        return (asked.shape, None) in self._refusals and not self._own_case(owner, asked)
 
     def seats_for(self, group: Sequence[Session]) -> list[Seat] | tuple[Refusal, ...]:
         """All or none. The seats are taken."""
+        if (mate := self._still_leaving.get(group[0].request.gang or "")) is not None:
+            return (Refusal("", f"{mate.name}, which starts together with it, has not left its place yet"),)
         seats: list[Seat] = []
         for member in group:
             answer = self._seat_for(member)
@@ -106,88 +118,116 @@ class Pass:
                 for session, seat in zip(group, seats, strict=False):
                     self._take(session, seat, -1)
                 return answer if len(group) == 1 else all_at_once(answer, len(seats), len(group))
-            seats.append(replace(answer, charge_parts=charge_parts(answer, self._totals)))
+            # Spelt out: `replace` takes four times as long, and this is done for everybody who starts.
+            charge = charge_parts(answer, self._floor.totals)
+            seats.append(Seat(answer.node, answer.cpus_milli, answer.memory_bytes, answer.gpus, charge))
             self._take(member, seats[-1])
         for session, seat in zip(group, seats, strict=True):
             waited = f"waited {show_duration(self._now - session.submitted_at)}, goes to {seat.node}"
-            self.placed.append(Placement(session, seat, waited))
+            self.placed.append(Placement(session, seat, waited, passed=bool(self._promises)))
             self.seated.add(session.id)
         return seats
 
     def refuse(self, group: Sequence[Session], refusals: tuple[Refusal, ...]) -> None:
-        session, asked = group[0], shape(group[0].request)
+        session, asked = group[0], asked_of(group[0])
         own = self._own_case(session.owner, asked) or any(refusal.node == "" for refusal in refusals)
-        self._refusals[asked, session.owner if own else None] = refusals
+        self._refusals[asked.shape, who_asks(session) if own else None] = refusals
         if any(refusal.node == "" for refusal in refusals):
-            return  # a quota: no room would help, so none is kept
+            return  # a quota, or somebody of its gang: no room would help, so none is kept
         pool = session.request.pool
+        is_owed = any(booking.is_for(session.owner, session.team) for booking in self._lent_out)
+        if is_owed:
+            self._owed.append(session)
         if pool not in self._promises:
-            self._heads.append(session)
-            holding = [*self._cluster.holding, *(seated(one, self._now) for one in self.placed)]
-            promise = promise_for(group, self._rooms, holding, self._now, self._promises.values())
+            hopes = partial(self._floor.hopes, session.request, self._now, calendar=self._cluster.calendar)
+            promise = promise_for(
+                group, hopes, self._now, self._promises.values(),
+                run_times=self._cluster.run_times, calendar=self._cluster.calendar,
+            )
             if promise is not None:
                 self._promises[pool] = promise
-        elif self._cluster.calendar.concerns(session.owner, session.team):
-            self._heads.append(session)  # what is booked for it may be lent out
+                self._heads += [] if is_owed else [session]
 
     def done(self) -> Plan:
-        leave = evictions(self._cluster, self._heads, self._rooms, self._now)
+        heads = [*self._owed, *self._heads]
+        leave = evictions(self._cluster, heads, self._floor.rooms, self._now, self._promises.values())
         return Plan(tuple(self.placed), self._refusals, tuple(self._promises.values()), self._now, leave)
 
     def _seat_for(self, session: Session) -> Seat | tuple[Refusal, ...]:
+        over = self._allowances.refusal_anywhere(session)
+        if over is not None:
+            return (Refusal("", over),)
         asking = asking_of(session, self._cluster, self._now)
-        answer = seat_for(session.request, self._rooms.values(), self._promises.values(), self._now, asking)
+        if shut := self._allowances.closed(session):
+            asking = replace(asking, closed={**asking.closed, **shut})
+
+        def fitted(room: Room, prefer: Preference) -> Seat | Refusal:
+            return fit_beside(session.request, room, self._promises.values(), self._now, asking, prefer=prefer)
+
+        answer = self._floor.seat(session, fitted, asking.closed)
         if not isinstance(answer, Seat):
             return answer
         over = self._allowances.refusal(session, answer)
         return answer if over is None else (Refusal("", over),)
 
     def _take(self, session: Session, seat: Seat, sign: int = 1) -> None:
-        stay = stay_of(session, self._cluster.run_times)
-        spares = [promise.spare_on(seat.node, stay, self._now) for promise in self._promises.values()]
-        for room in [self._rooms[seat.node], *(spare for spare in spares if spare is not None)]:
-            room.take(seat) if sign > 0 else room.give_back(seat)
+        for promise in self._promises.values():
+            spare = promise.spare_on(seat.node, stay_of(session, self._cluster.run_times), self._now)
+            if spare is not None:
+                spare.take(seat) if sign > 0 else spare.give_back(seat)
+        self._floor.take(session, seat) if sign > 0 else self._floor.give_back(session)
         self._allowances.placed(session, seat, sign)
 
-    def _own_case(self, owner: str, asked: Shape) -> bool:
+    def _own_case(self, owner: str, asked: Asked) -> bool:
         """Whether others' answers say nothing of this owner's."""
-        if asked.time_limit is None and self._cluster.run_times.of(owner, asked.image) is not None:
+        if asked.shape.time_limit is None and self._cluster.run_times.of(owner, asked.shape.image) is not None:
             return True
-        return self._cluster.calendar.concerns(owner, None) or self._allowances.concerns(owner, None)
+        return self._cluster.calendar.concerns(owner, asked.team) or self._allowances.concerns(owner, asked.team)
 
 
 class RefusedFor:
-    """The shapes that this pass has refused an owner, as a container."""
+    """What this pass has refused an owner, as a container."""
 
     def __init__(self, work: Pass, owner: str) -> None:
         self._work, self._owner = work, owner
 
     def __contains__(self, asked: object) -> bool:
-        return isinstance(asked, Shape) and self._work.is_refused(asked, self._owner)
+        return isinstance(asked, Asked) and self._work.is_refused(asked, self._owner)
+
+
+def who_asks(session: Session) -> Who:
+    return session.owner, session.team
 
 
 def asking_of(session: Session, cluster: Cluster, now: datetime) -> Asking:
     stay = stay_of(session, cluster.run_times)
-    return Asking(stay, cluster.calendar.closed_to(session.owner, session.team, stay.time, now))
+    if not cluster.calendar.bookings:
+        return Asking(stay, OPEN)
+    owner, team, calendar = session.owner, session.team, cluster.calendar
+    guest = session.request.preemptible
+    # Who is promised a GPU when its booking is over sends a guest away then: where nobody is sent away, no guest may pass it.
+    booked = calendar.booked_for(owner, team, now, guest=guest and cluster.policy.preempt is not Preempt.OFF)
+    return Asking(stay, calendar.closed_to(owner, team, stay.time, now, guest=guest), booked)
 
 
 def seat_for(
     request: Request, rooms: Iterable[Room], promises: Iterable[Promise], now: datetime, asking: Asking
 ) -> Seat | tuple[Refusal, ...]:
-    """The least harmful seat, or a refusal for every node."""
-    seats, refusals = [], []
+    """Any seat, or a refusal for every node: for those who only ask whether."""
+    refusals = []
     for room in rooms:
         answer = fit_beside(request, room, promises, now, asking)
         if isinstance(answer, Seat):
-            seats.append((harm(answer, room), room.node.name, answer))
-        else:
-            refusals.append(answer)
-    return min(seats)[2] if seats else tuple(refusals)
+            return answer
+        refusals.append(answer)
+    return tuple(refusals)
 
 
-def fit_beside(request: Request, room: Room, promises: Iterable[Promise], now: datetime, asking: Asking) -> Seat | Refusal:
+def fit_beside(
+    request: Request, room: Room, promises: Iterable[Promise], now: datetime, asking: Asking, *, prefer: Preference = NO_PREFERENCE
+) -> Seat | Refusal:
     """As fit, but what a promise needs at its time is not there for those who would still sit in it."""
-    answer = fit(request, room, asking.closed)
+    answer = fit(request, room, asking.closed, prefer)
     if isinstance(answer, Refusal):
         return answer
     spares = [spare for promise in promises if (spare := promise.spare_on(room.node.name, asking.stay, now)) is not None]
@@ -196,17 +236,20 @@ def fit_beside(request: Request, room: Room, promises: Iterable[Promise], now: d
     left = room
     for spare in spares:
         left = left.shared_with(spare)
-    answer = fit(request, left, asking.closed)
+    answer = fit(request, left, asking.closed, prefer)
+    if isinstance(answer, Refusal) and asking.booked and isinstance(own := fit_booked(request, room, asking.booked), Seat) and own.gpus:
+        return own
     if isinstance(answer, Refusal):
         # Not by name: whose session it is, and what they call it, is nobody else's business.
         return Refusal(room.node.name, f"{room.node.name} has room, kept for the first in line")
     return answer
 
 
+def fit_booked(request: Request, room: Room, booked: frozenset[str]) -> Seat | Refusal:
+    """On what is booked for it, and nowhere else: whoever is promised something there waits for the end of the booking."""
+    return fit(request, room, {gpu.gpu.uuid: "not booked for it" for gpu in room.gpus if gpu.gpu.uuid not in booked})
+
+
 def all_at_once(refusals: tuple[Refusal, ...], found: int, wanted: int) -> tuple[Refusal, ...]:
     more = f"; {found} of the {wanted} that start together would fit"
     return tuple(replace(one, why=one.why + more) if one.node else one for one in refusals)
-
-
-def seated(placement: Placement, now: datetime) -> Session:
-    return replace(placement.session, seat=placement.seat, placed_at=now, started_at=now)

@@ -2,17 +2,21 @@
 
 A gang is promised a time at which all of it fits. What passes a promise must be gone by then, or sit where nobody was promised anything.
 """
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
-from gpufairy.core.fit import fit
+from gpufairy.core.booking import Calendar
+from gpufairy.core.hope import Hope
+from gpufairy.core.promise_gang import Found, together
 from gpufairy.core.room import Room
-from gpufairy.core.run_time import Stay
-from gpufairy.core.session import Request, Seat, Session
-from gpufairy.core.timeline import NEVER, SHORT, Timeline, best_offer, timelines
+from gpufairy.core.run_time import RunTimes, Stay, stay_of
+from gpufairy.core.session import Seat, Session
+from gpufairy.core.timeline import NEVER, NOTHING_BOOKED, NOTHING_KNOWN, SHORT, Offer, Timeline, Visit, timelines
 
-# Whoever has waited so long is passed by nobody on an estimate of their time: one that is wrong cannot keep anybody waiting for ever.
+# Whoever has waited so long is passed by nobody on an estimate of their time, and is promised a seat by limits alone: estimates that are
+# wrong cannot keep anybody waiting for ever, nor send a promise from node to node while others sit down where it has just been.
 PATIENCE = timedelta(hours=6)
 
 
@@ -40,53 +44,54 @@ class Promise:
 
 
 def promise_for(
-    group: Sequence[Session], rooms: Mapping[str, Room], holding: Sequence[Session], now: datetime, before: Iterable[Promise] = ()
-) -> Promise | None:
-    """`before`: promises that stand already. None: it fits nowhere even when all have left (a node is drained, say)."""
+    group: Sequence[Session], hopes: Callable[[RunTimes], Iterator[Hope]], now: datetime, before: Collection[Promise] = (),
+    *, run_times: RunTimes = NOTHING_KNOWN, calendar: Calendar = NOTHING_BOOKED,
+) -> Promise | None:  # fmt: skip
+    """`hopes`: where it might fit, the nearest first. `before`: promises that stand already.
+
+    None: it fits nowhere even when all have left (a node is drained, say).
+    """
     request = group[0].request
-    hopeful = {name: room for name, room in rooms.items() if isinstance(fit(request, Room.empty(room.node)), Seat)}
-    lines = {line.node: line for line in timelines(hopeful, holding, now)}
-    for promise in before:
-        for seat in promise.seats:
-            if seat.node in lines:
-                lines[seat.node].hold_from(promise.start or NEVER, seat)
-    found = _alone(request, list(lines.values())) if len(group) == 1 else _together([one.request for one in group], list(lines.values()))
+    known = run_times if now - group[0].submitted_at <= PATIENCE else NOTHING_KNOWN
+    lines = ((hope, _line(hope, now, before, known, calendar)) for hope in hopes(known))
+    closed_at = partial(closed_then, group[0], calendar, run_times)
+    if len(group) == 1:
+        found = _alone(Visit(request, request.time_limit, closed_at), lines)
+    else:
+        found = together([one.request for one in group], lines, closed_at)
     if found is None:
         return None
     when, seats, spares = found
     return Promise(group[0], None if when == NEVER else when, seats, spares)
 
 
-Found = tuple[datetime, tuple[Seat, ...], Mapping[str, Room]]
+def closed_then(session: Session, calendar: Calendar, run_times: RunTimes, when: datetime) -> Mapping[str, str]:
+    """The GPUs on which it may not start then."""
+    stay = stay_of(session, run_times)
+    return calendar.closed_to(session.owner, session.team, stay.time, when, guest=session.request.preemptible)
 
 
-def _alone(request: Request, lines: Sequence[Timeline]) -> Found | None:
-    best = best_offer(request, lines)
+def _line(hope: Hope, now: datetime, before: Iterable[Promise], known: RunTimes, calendar: Calendar) -> Timeline:
+    """With the seats that others are promised there."""
+    name = hope.room.node.name
+    (line,) = timelines({name: hope.room}, hope.holding, now, known, calendar)
+    for promise in before:
+        for seat in promise.seats:
+            if seat.node == name:
+                line.hold_from(promise.start or NEVER, seat)
+    return line
+
+
+def _alone(visit: Visit, lines: Iterable[tuple[Hope, Timeline]]) -> Found | None:
+    best: tuple[Offer, Timeline] | None = None
+    for hope, line in lines:
+        if best is not None and hope[:2] >= best[0][:2]:
+            break  # neither this node nor one of those behind it has an earlier seat
+        offer = line.earliest(visit)
+        if offer is not None and (best is None or offer[:2] < best[0][:2]):
+            best = offer, line
     if best is None:
         return None
     offer, line = best
     line.reserve(offer, None)
     return offer.when, (offer.seat,), {offer.seat.node: line.moments[offer.position].room}
-
-
-def _together(requests: Sequence[Request], lines: Sequence[Timeline]) -> Found | None:
-    """At the first moment at which all of them fit. What happens between now and then to those who hold seats is as for one alone."""
-    times = sorted({moment.when for line in lines for moment in line.moments})
-    for when in times:
-        rooms = {line.node: line.moments[line.last_at(when)].room.copy() for line in lines}
-        seats = seats_together(requests, rooms)
-        if seats is not None:
-            return when, tuple(seats), {seat.node: rooms[seat.node] for seat in seats}
-    return None
-
-
-def seats_together(requests: Sequence[Request], rooms: Mapping[str, Room]) -> list[Seat] | None:
-    """All or none, each on the first node that has room; the rooms are then less the seats."""
-    seats: list[Seat] = []
-    for request in requests:
-        seat = next((answer for room in rooms.values() if isinstance(answer := fit(request, room), Seat)), None)
-        if seat is None:
-            return None
-        rooms[seat.node].take(seat)
-        seats.append(seat)
-    return seats

@@ -2,7 +2,7 @@
 
 An order's change is written first; its deed is done only if that write took. A deed done twice is harmless.
 """
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -10,7 +10,7 @@ from enum import StrEnum
 from gpufairy.core.cluster import Policy
 from gpufairy.core.lifecycle import Happening, Phase
 from gpufairy.core.session import Outcome, Session, SessionKind, Wanted
-from gpufairy.core.steps import Change, amend, change, end, event, requeue, settled, swap_undone, swapped
+from gpufairy.core.steps import Change, amend, change, end, event, requeue, send_back, settled, swap_undone, swapped
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
 
 ADOPTED = "found by its labels, adopted"
@@ -22,6 +22,7 @@ class Deed(StrEnum):
     LAUNCH = "launch"
     STOP = "stop"
     CLEAR = "clear"
+    COMMIT = "commit"  # keep it as an image, before it is stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,16 @@ class Order:
     grace: timedelta = timedelta(0)
 
 
-def reconcile(sessions: Iterable[Session], workloads: Iterable[Workload], now: datetime, policy: Policy) -> list[Order]:
+Asked = Mapping[WorkloadId, datetime]  # whom this server has asked to leave, and when
+
+
+def reconcile(sessions: Iterable[Session], workloads: Iterable[Workload], now: datetime, policy: Policy, asked: Asked) -> list[Order]:
     """Orders for live sessions. Workloads of sessions not given here are `leftovers`' affair."""
     seen = {workload.id: workload for workload in workloads}
-    return [order for session in sessions if (order := order_for(session, seen.get(workload_id(session)), now, policy)) is not None]
+    return [order for session in sessions if (order := order_for(session, seen.get(workload_id(session)), now, policy, asked)) is not None]
 
 
-def order_for(session: Session, workload: Workload | None, now: datetime, policy: Policy) -> Order | None:
+def order_for(session: Session, workload: Workload | None, now: datetime, policy: Policy, asked: Asked) -> Order | None:
     stop = session.wanted is Wanted.STOP
     match session.phase:
         case Phase.QUEUED | Phase.PLACED if stop:
@@ -59,7 +63,7 @@ def order_for(session: Session, workload: Workload | None, now: datetime, policy
         case Phase.STARTING:
             return started(session, workload, now)
         case Phase.STOPPING:
-            return leaving(session, workload, now, policy)
+            return leaving(session, workload, now, policy, asked)
         case Phase.LOST:
             return found(session, workload, now)
     return None
@@ -83,7 +87,7 @@ def over(session: Session, workload: Workload, now: datetime) -> Order:
         return with_change(cleared, end(session, Happening.EXITED, now, outcome=Outcome.DONE, why="done, exit code 0", exit_code=0))
     found_out = workload.why or ("ended, exit code not known" if code is None else f"exit code {code}")
     if may_retry(session):
-        return with_change(cleared, requeue(session, now, f"{found_out}; try {session.attempt + 1} of {session.request.retries + 1}"))
+        return with_change(cleared, requeue(session, now, f"{found_out}; try {failures(session) + 2} of {session.request.retries + 1}"))
     outcome = Outcome.LOST if code is None else Outcome.FAILED
     return with_change(cleared, end(session, Happening.EXITED, now, outcome=outcome, why=found_out, exit_code=code))
 
@@ -111,7 +115,7 @@ def vanished(session: Session, now: datetime) -> Order:
     return Order(end(session, Happening.EXITED, now, outcome=Outcome.LOST, why=why))
 
 
-def leaving(session: Session, workload: Workload | None, now: datetime, policy: Policy) -> Order | None:
+def leaving(session: Session, workload: Workload | None, now: datetime, policy: Policy, asked: Asked) -> Order | None:
     if workload is None or not workload.alive:
         cleared = Order(deed=Deed.CLEAR, workload=workload_id(session))
         if session.wanted is Wanted.RUN and session.swapped_from is not None:
@@ -119,8 +123,10 @@ def leaving(session: Session, workload: Workload | None, now: datetime, policy: 
         if session.wanted is Wanted.RUN:
             return with_change(cleared, requeue(session, now, session.why))
         return with_change(cleared, stopped(session, Happening.GONE, workload.exit_code if workload else None, now))
-    # Asked once, when it was told to stop; past its grace it is killed, again at every look until it is gone.
-    if now - session.since > policy.stop_grace:
+    if workload.id not in asked:  # this server is new, or its first word was not heard: nobody is killed without having been asked
+        return Order(deed=Deed.STOP, workload=workload.id, grace=policy.stop_grace)
+    # Past its grace it is killed, again at every look until it is gone.
+    if now - asked[workload.id] > policy.stop_grace:
         return Order(deed=Deed.STOP, workload=workload.id)
     return None
 
@@ -140,9 +146,11 @@ def found(session: Session, workload: Workload | None, now: datetime) -> Order:
 
 
 def node_silent(sessions: Iterable[Session], now: datetime, why: str) -> list[Order]:
-    """No answer for too long. Nothing is stopped, nothing is freed that might run."""
+    """No answer for too long. Nothing is stopped, nothing is freed that might run. Who is to come back leaves first, however late: as LOST
+    it would be taken for one that nobody has asked to leave."""
     can_be_silent = (Phase.PLACED, Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
-    return [Order(change(session, (Happening.NODE_SILENT, why), now=now)) for session in sessions if session.phase in can_be_silent]
+    silent = [one for one in sessions if one.phase in can_be_silent and not one.comes_back]
+    return [Order(change(session, (Happening.NODE_SILENT, why), now=now)) for session in silent]
 
 
 def refused(session: Session, now: datetime, why: str, policy: Policy) -> Change:
@@ -153,6 +161,21 @@ def refused(session: Session, now: datetime, why: str, policy: Policy) -> Change
     if session.refusals + 1 < policy.most_refusals:
         return made
     return amend(made, wanted=Wanted.STOP, stop_outcome=Outcome.FAILED, stop_why=f"refused {session.refusals + 1} times: {why}")
+
+
+def back_with(made: Change, sessions: Iterable[Session], now: datetime, why: str, policy: Policy) -> list[Order]:
+    """The others of a gang of whom the engine would not launch one: all start together or none. Who was placed at another time had started
+    alone, after a failure; and who was swapped goes back to its own image, alone."""
+    session, gang, orders = made.before, made.before.request.gang, []
+    for mate in sessions if gang is not None and made.after.phase is Phase.QUEUED else ():
+        if mate.id == session.id or mate.request.gang != gang or mate.placed_at != session.placed_at or mate.wanted is Wanted.STOP:
+            continue
+        words = f"{session.name}, which starts together with it, could not be launched: {why}"
+        if mate.phase is Phase.PLACED:
+            orders.append(Order(change(mate, (Happening.REFUSED, words), now=now)))
+        elif mate.phase in (Phase.STARTING, Phase.RUNNING):
+            orders.append(Order(send_back(mate, now, words), Deed.STOP, workload=workload_id(mate), grace=policy.stop_grace))
+    return orders
 
 
 def ahead_of_their_rows(sessions: Iterable[Session], workloads: Iterable[Workload], now: datetime) -> list[Change]:
@@ -200,7 +223,12 @@ def stopped(session: Session, what: Happening, exit_code: int | None, now: datet
 
 
 def may_retry(session: Session) -> bool:
-    return session.wanted is Wanted.RUN and session.attempt <= session.request.retries
+    return session.wanted is Wanted.RUN and failures(session) < session.request.retries
+
+
+def failures(session: Session) -> int:
+    """Attempts before this one that went wrong by themselves."""
+    return session.attempt - 1 - session.preempted
 
 
 def with_change(order: Order, made: Change) -> Order:

@@ -5,6 +5,7 @@ left sits in what is free.
 """
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from gpufairy.core.mig import has_media
 from gpufairy.core.node import Gpu, Node
@@ -12,12 +13,21 @@ from gpufairy.core.session import GpuSeat, Seat, Session
 from gpufairy.core.share import PARTS
 
 
+class Sitter(Protocol):
+    """Who has a seat: a session, or what planning keeps of one."""
+
+    @property
+    def seat(self) -> Seat | None: ...
+    @property
+    def is_lent(self) -> bool: ...
+
+
 @dataclass(slots=True)
 class GpuRoom:
     gpu: Gpu
     unheld_parts: int
     unheld_memory_bytes: int  # counts where it is not cut by MIG: there each instance has its own
-    cut: tuple[tuple[int, int], ...] = ()  # MIG: (start, size) of what is held
+    cut: tuple[tuple[int, int], ...] = ()  # MIG: (start, size) of what is held, in order, whoever came first
     media: int = 0  # MIG: how many of them hold the media engines (+me), of which a GPU has one set
     other_way: int = 0  # not MIG: how many on it share it in another way than it is shared now, beside whom nobody may be put
     lent_parts: int = 0  # less what guests have of it: below 0, so much of them sits in what nobody lends any more
@@ -39,14 +49,16 @@ class GpuRoom:
 
     def take(self, seat: GpuSeat) -> None:
         if self.gpu.mig is not None:
-            self.cut = (*self.cut, (seat.start, seat.size))
+            self.cut = tuple(sorted((*self.cut, (seat.start, seat.size))))
             self.media += has_media(seat.profile)
         self.other_way += self._in_another_way(seat)
         self._add(-seat.parts, -seat.memory_bytes, seat.borrowed)
 
     def give_back(self, seat: GpuSeat) -> None:
         if self.gpu.mig is not None:
-            self.cut = tuple(c for c in self.cut if c != (seat.start, seat.size))
+            left = list(self.cut)
+            left.remove((seat.start, seat.size))  # once: those who sat here before it was in MIG mode are all alike
+            self.cut = tuple(left)
             self.media -= has_media(seat.profile)
         self.other_way -= self._in_another_way(seat)
         self._add(seat.parts, seat.memory_bytes, seat.borrowed)
@@ -79,8 +91,7 @@ class GpuRoom:
         return self.is_open(guest=False)
 
     def is_open(self, guest: bool) -> bool:
-        whole = self.gpu.mig is not None or self.open_memory_bytes(guest) >= self.gpu.memory_bytes
-        return whole and self.open_parts(guest) == PARTS
+        return self.open_parts(guest) == PARTS and (self.gpu.mig is not None or self.open_memory_bytes(guest) >= self.gpu.memory_bytes)
 
 
 @dataclass(slots=True)
@@ -110,7 +121,7 @@ class Room:
             if (place := self.place_of(part)) is not None:
                 self.gpus[place].take(part)
 
-    def sit(self, session: Session, sign: int = 1) -> None:
+    def sit(self, session: Sitter, sign: int = 1) -> None:
         """One who holds a seat here comes, or with -1 leaves, with what they lend."""
         if session.seat is None:
             return

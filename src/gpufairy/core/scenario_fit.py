@@ -1,12 +1,13 @@
 """ScenarioFit: a pod goes where the room that is left keeps the most worth over sampled futures (docs/placement.md).
 
 Pure, and without the server: `prepare(cluster, hint, seed)`, then `place(pod, cluster)` for each pod. It learns the mix by itself
-from what arrives, follows what changes by `cluster.log`, and never refuses a pod that fits.
+from what arrives, follows what changes by `cluster.log`, and never refuses a pod that fits. Who keeps lists of where pods fit,
+as floor.py does, asks for `costs` and `device` alone.
 """
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +27,28 @@ MOST_LOOKS = 2000  # shapes whose costs are kept, four bytes a node each; then t
 P_contra = TypeVar("P_contra", bound=Pod, contravariant=True)
 
 
-class Cluster(Protocol[P_contra]):
-    """What a placer looks at. `log` names each node whose room changed, in order; it only grows."""
+class Nodes(Protocol):
+    """What costs are reckoned from. `log` names each node whose room changed, in order; it only grows."""
 
     n: int
-    names: Sequence[str]
-    model: Sequence[str]
     gpu_count: NDArray[np.int64]
     cpu_cap: NDArray[np.int64]
     cpu_free: NDArray[np.int64]
     gpu_free: NDArray[np.int64]  # [node, device], in thousandths
-    log: Sequence[int]
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def model(self) -> Sequence[str]: ...
+    @property
+    def log(self) -> Sequence[int]: ...
+    def tightest_gpu(self, node: int, milli: int) -> int: ...
+
+
+class Cluster(Nodes, Protocol[P_contra]):
+    """What a placer looks at."""
 
     def feasible(self, pod: P_contra) -> NDArray[np.bool_]: ...
-    def tightest_gpu(self, node: int, milli: int) -> int: ...
     def idle_gpus(self, node: int, count: int) -> tuple[int, ...]: ...
 
 
@@ -58,14 +67,18 @@ class _Look:
 class ScenarioFit:
     name = "scenario fit"
 
-    def prepare(self, cluster: Cluster[P], hint: Iterable[P], seed: int) -> None:
+    def prepare(self, cluster: Nodes, hint: Iterable[Pod], seed: int) -> None:
         """`hint`: pods known to be like those to come; none: it learns from arrivals alone."""
         self._seed = seed
         self._recent = RecentPods(hint)
+        self.lessons = 0  # costs of before the last one are no longer true
         self.renew(cluster)
 
-    def renew(self, cluster: Cluster[P]) -> None:
-        """Nodes came or went: their places are dealt anew, what was learnt of the mix stays."""
+
+    def renew(self, cluster: Nodes, told: Callable[[Any], Pod] | None = None) -> None:
+        """Nodes came or went: their places are dealt anew, what was learnt of the mix stays. `told`: what a pod of before is there."""
+        if told is not None:
+            self._recent.retell(told)
         # A hashed order mixes small and large nodes; one by size or name would starve a kind of its rare shapes.
         order = sorted(range(cluster.n), key=lambda node: (zlib.crc32(cluster.names[node].encode()), cluster.names[node]))
         self._rank = np.empty(cluster.n, dtype=np.int64)
@@ -77,9 +90,13 @@ class ScenarioFit:
 
     def place(self, pod: P, cluster: Cluster[P]) -> tuple[int, tuple[int, ...]] | None:
         """For a pod that has just arrived."""
+        self.note(pod, cluster)
+        return self.place_again(pod, cluster)
+
+    def note(self, pod: Pod, cluster: Nodes) -> None:
+        """It has arrived, and counts in the mix; where it goes is asked apart."""
         if self._recent.note(pod):
             self._learn(cluster)
-        return self.place_again(pod, cluster)
 
     def place_again(self, pod: P, cluster: Cluster[P]) -> tuple[int, tuple[int, ...]] | None:
         """As `place`, for one that asked before: a pod tried ten times is still one of its shape."""
@@ -87,16 +104,34 @@ class ScenarioFit:
         if not len(open_to):
             return None
         look = self._looked(pod, cluster)
-        node = int(open_to[look.cost.take(open_to).argmin()])
+        costs = look.cost.take(open_to)
+        tied = open_to[(costs == costs.min()).nonzero()[0]]
+        node = int(tied[0] if len(tied) == 1 else tied[self._rank.take(tied).argmin()])  # by name, never by where it stands in the list
         if pod.num_gpu == 0:
             return node, ()
         if pod.num_gpu == 1 and pod.gpu_milli < WHOLE:
-            return node, (self._device(look, node, pod.gpu_milli, cluster),)
+            left = self._host.free(cluster).item(node) - look.host
+            return node, (self._device(look.taking, node, left, pod.gpu_milli, cluster),)
         return node, cluster.idle_gpus(node, pod.num_gpu)
 
-    def _learn(self, cluster: Cluster[P]) -> None:
+    def costs(self, taking: Taking, cluster: Nodes, nodes: NDArray[np.intp], host: NDArray[np.int64] | int) -> NDArray[np.int32]:
+        """On each of these nodes, where it fits; the least is the best. `host`: CPU or memory that it takes, of each or the same on all."""
+        self.follow(cluster)
+        left = self._host.free(cluster).take(nodes)
+        left -= host
+        return self._cost(taking, nodes, left)
+
+    def device(self, taking: Taking, cluster: Nodes, node: int, host: int) -> int:
+        """For a share of one device: the one to take on this node, where it fits."""
+        self.follow(cluster)
+        left = self._host.free(cluster).item(node) - host
+        return self._device(taking, node, left, taking.device * GRAIN_MILLI, cluster)
+
+    def _learn(self, cluster: Nodes) -> None:
+        self.lessons += 1
         pods = self._recent.learnt()
         self._host: Host = scarcer(pods, self._hosts)
+        self.counts_memory = self._host is not self._hosts[0]  # of a host, and not its CPUs
         self._grains = grains_for(pods, self._host, sum(self._gpus))
         mix, hosts, most_gpus = mix_of(pods, self._host.asked), self._host.caps, max(self._gpus, default=1)
         kinds: Counter[NodeKind] = Counter()
@@ -114,9 +149,10 @@ class ScenarioFit:
         self._slope: NDArray[np.int32] = np.round(slope).astype(np.int32)
         self._meet_all(cluster)
 
-    def _meet_all(self, cluster: Cluster[P]) -> None:
+    def _meet_all(self, cluster: Nodes) -> None:
         self._looks: dict[tuple[int, int, int], _Look] = {}
         self._rooms = Rooms(self._tables, max(self._gpus, default=1), self._grains) if self._tables else None
+        self.has_learnt = self._rooms is not None  # before that a cost is a place in the order and no more
         self._room = np.zeros(cluster.n, dtype=np.int32)
         self._before = self._slope.copy()
         self._followed = len(cluster.log)
@@ -124,7 +160,7 @@ class ScenarioFit:
             self._meet(node, cluster)
 
     def _looked(self, pod: P, cluster: Cluster[P]) -> _Look:
-        self._follow(cluster)
+        self.follow(cluster)
         key = (self._host.asked(pod), pod.num_gpu, pod.gpu_milli)
         look = self._looks.get(key)
         if look is None:
@@ -136,11 +172,13 @@ class ScenarioFit:
         if np.count_nonzero(enough) < len(changed):
             changed, free = changed[enough], free[enough]
         if len(changed):
-            look.cost[changed] = self._cost(look, changed, free)
+            free -= look.host
+            look.cost[changed] = self._cost(look.taking, changed, free)
         look.seen = self._followed
         return look
 
-    def _follow(self, cluster: Cluster[P]) -> None:
+    def follow(self, cluster: Nodes) -> None:
+        """Brings it in step with the log; to be called at times where the log is cut short."""
         log = cluster.log
         if len(log) == self._followed:
             return
@@ -154,7 +192,7 @@ class ScenarioFit:
         for node in changed if len(changed) == 1 else set(changed):
             self._meet(node, cluster)
 
-    def _meet(self, node: int, cluster: Cluster[P]) -> None:
+    def _meet(self, node: int, cluster: Nodes) -> None:
         self._stamp[node] = self._followed
         if self._rooms is None:
             return
@@ -164,26 +202,25 @@ class ScenarioFit:
         grains = min(self._host.free(cluster).item(node) // self._grain.item(node), self._grains)
         self._before[node] = self._slope.item(node) + self._rooms.worth.item(self._rooms.rooms[number].row + grains)
 
-    def _cost(self, look: _Look, nodes: NDArray[np.intp], free: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The worth each node loses by the pod, and how far back in the order it stands."""
+    def _cost(self, taking: Taking, nodes: NDArray[np.intp], left: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The worth each node loses by the pod, and how far back in the order it stands. `left`: of the host, after it; is used up."""
         if self._rooms is None:
             return self._slope.take(nodes)
-        rows = self._rooms.after(look.taking, self._room.take(nodes))
-        grains = free - look.host
-        grains //= self._grain.take(nodes)
-        if self._host is not self._hosts[0]:  # of memory what is free may be more than was ever seen free
+        rows = self._rooms.after(taking, self._room.take(nodes))
+        grains = np.floor_divide(left, self._grain.take(nodes), out=left)
+        if self.counts_memory:  # of memory what is free may be more than was ever seen free
             np.minimum(grains, self._grains, out=grains)
         rest = self._rooms.worth.take(rows + grains[:, None])
         cost: NDArray[np.int32] = self._before.take(nodes)
-        cost -= rest.max(axis=1) if rest.shape[1] > 1 else rest[:, 0]
+        cost -= np.maximum.reduce(rest, axis=1) if rest.shape[1] > 1 else rest[:, 0]
         return cost
 
-    def _device(self, look: _Look, node: int, milli: int, cluster: Cluster[P]) -> int:
+    def _device(self, taking: Taking, node: int, left_of_host: int, milli: int, cluster: Nodes) -> int:
         """Of the devices that keep the most, the tightest."""
         if self._rooms is None:
             return cluster.tightest_gpu(node, milli)
-        grains = max(0, (self._host.free(cluster).item(node) - look.host) // self._grain.item(node))
-        wanted = self._rooms.best_device(look.taking, self._room.item(node), grains)
+        grains = min(max(0, left_of_host // self._grain.item(node)), self._grains)
+        wanted = self._rooms.best_device(taking, self._room.item(node), grains)
         if wanted is None:  # fits by less than a grain
             return cluster.tightest_gpu(node, milli)
         left = cluster.gpu_free[node, : self._gpus[node]].tolist()

@@ -79,6 +79,7 @@ class GpuSeat:
     memory_parts: int | None = None  # of PARTS, what share of the GPU's memory, where it was asked for apart; None: as `parts`
     sharing: Sharing = Sharing.TIME  # by what it is held apart from others on the same GPU
     borrowed: bool = False  # it sits in what an idle session lends, and leaves when that one wants it back
+    shrunk_from: int | None = None  # the parts it had before it was shrunk for being idle; None: it was not
 
     @property
     def device(self) -> str:
@@ -134,6 +135,7 @@ class Session:
     idle_step: IdleStep = IdleStep.NONE  # how far down the reclaim ladder it is
     idle_since: datetime | None = None  # when it came to that step
     kept_until: datetime | None = None  # its owner said keep: until then it is not asked to give anything back
+    preempted: int = 0  # attempts that ended because others had the better right: they count as no failure
 
     @property
     def holds_gpus(self) -> bool:
@@ -142,6 +144,11 @@ class Session:
     @property
     def is_lent(self) -> bool:
         return self.idle_step is IdleStep.LENT
+
+    @property
+    def comes_back(self) -> bool:
+        """It was asked to leave, and starts again when it has: in the queue, or with another image in its seat."""
+        return self.phase is Phase.STOPPING and self.wanted is Wanted.RUN
 
     @property
     def state(self) -> str:

@@ -3,12 +3,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from gpufairy.core.lifecycle import Happening, Phase, phase_after
-from gpufairy.core.session import Outcome, Seat, Session, Wanted
+from gpufairy.core.session import IdleStep, Outcome, Seat, Session, Wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One row of a session's history; or, without an owner, of a GPU's."""
+    """One row of a session's history; or, without an owner, of a GPU's, or of what people changed (`deed_event`)."""
 
     session_id: str
     owner: str
@@ -36,7 +36,7 @@ def step(session: Session, what: Happening, now: datetime, why: str = "") -> Ses
     after = phase_after(session.phase, what, session.id)
     changed = replace(session, phase=after, since=now, why=why)
     if after is Phase.QUEUED:
-        return replace(changed, seat=None, placed_at=None, started_at=None)
+        return replace(changed, seat=None, placed_at=None, started_at=None, idle_step=IdleStep.NONE, idle_since=None)
     if after is Phase.RUNNING and session.started_at is None:
         return replace(changed, started_at=now, refusals=0)
     if after is Phase.ENDED:
@@ -96,9 +96,49 @@ def settled(session: Session) -> Change:
     return Change(session, replace(session, swapped_from=None, revision=session.revision + 1), ())
 
 
-def keep(session: Session, time_limit: timedelta, now: datetime, actor: str) -> Change:
-    after = replace(session, request=replace(session.request, time_limit=time_limit), revision=session.revision + 1)
-    return Change(session, after, (event(session, "kept", now, f"may run until {after.expected_end:%d %b %H:%M} UTC", actor),))
+def keep(session: Session, until: datetime, time_limit: timedelta | None, now: datetime, actor: str) -> Change:
+    """Until then it is asked for nothing, used or not; with a limit, it may run so long at least."""
+    until = max(until, session.kept_until or until)
+    after = replace(
+        session, request=replace(session.request, time_limit=time_limit), why=f"kept until {until:%d %b %H:%M} UTC by {actor}",
+        kept_until=until, idle_step=IdleStep.NONE, idle_since=None, revision=session.revision + 1,
+    )  # fmt: skip
+    told = f"may run until {after.expected_end:%d %b %H:%M} UTC" if after.expected_end is not None else after.why
+    if session.is_lent:
+        told += "; what it lent is its own again"
+    return Change(session, after, (event(session, "kept", now, told, actor),))
+
+
+def idle_step(session: Session, to: IdleStep, now: datetime, what: str, why: str) -> Change:
+    """Down the reclaim ladder, or back to its top."""
+    since = None if to is IdleStep.NONE else now
+    after = replace(session, idle_step=to, idle_since=since, why=why, revision=session.revision + 1)
+    return Change(session, after, (event(session, what, now, why),))
+
+
+def reseat(made: Change, seat: Seat, now: datetime) -> Change:
+    """Other GPUs, or another part of them, from now on: what it had until now is closed in the ledger."""
+    return amend(made, seat=seat, placed_at=now)
+
+
+def reclaim(session: Session, now: datetime, why: str) -> Change:
+    """The last rung: it holds GPUs that it does not use, and is told to stop."""
+    made = want_stopped(session, now, outcome=Outcome.EVICTED, why=why)
+    told = event(session, "reclaimed", now, why)
+    return replace(amend(made, idle_step=IdleStep.STOPPED, idle_since=now), events=(told, *made.events))
+
+
+def can_be_sent(session: Session) -> bool:
+    """Back into the queue. One that is only placed starts in a moment, and can then."""
+    return session.phase in (Phase.STARTING, Phase.RUNNING) and session.wanted is Wanted.RUN
+
+
+def send_back(session: Session, now: datetime, why: str) -> Change:
+    """Ask it to leave, for others; it goes back into the queue when it has left, and that counts as no failure."""
+    made = change(session, (Happening.TOLD_TO_STOP, why), now=now)
+    told = event(session, "preempted", now, why)
+    # It goes to no other image first: what it was to be swapped for is what it starts with next time.
+    return replace(amend(made, preempted=session.preempted + 1, swapped_from=None), events=(told, *made.events))
 
 
 def noted(session: Session, what: str, now: datetime, why: str) -> Change:
@@ -111,6 +151,12 @@ def want_stopped(session: Session, now: datetime, *, outcome: Outcome, why: str,
     return Change(session, after, (event(session, "stop_wanted", now, why, actor),))
 
 
+def gang_step(made: Change) -> str | None:
+    """The gang that comes or goes with this, of which all do or none; None: it concerns nobody else."""
+    comes = made.before.phase is Phase.QUEUED and made.after.phase is Phase.PLACED
+    return made.before.request.gang if comes or made.after.preempted > made.before.preempted else None
+
+
 def amend(made: Change, **fields: object) -> Change:
     return replace(made, after=replace(made.after, **fields))  # type: ignore[arg-type]
 
@@ -118,6 +164,16 @@ def amend(made: Change, **fields: object) -> Change:
 def gpu_event(gpu: str, name: str, what: str, now: datetime, why: str, *, actor: str = "") -> Event:
     """Of a GPU, by its UUID: it has no owner, so admins alone are shown it among the others. Its phase means nothing."""
     return Event(gpu, "", name, now, what, Phase.ENDED, why, 0, actor=actor)
+
+
+def deed_event(about: str, what: str, now: datetime, why: str, *, actor: str) -> Event:
+    """What somebody changed that is no session's: `about` is its sort and name, as `user:kim`. Without an owner, so for admins alone."""
+    return Event(about, "", about.replace(":", " ", 1), now, what, Phase.ENDED, why, 0, actor=actor)
+
+
+def is_deed(event: Event) -> bool:
+    """No UUID of a GPU has a colon in it."""
+    return not event.owner and ":" in event.session_id
 
 
 def event(session: Session, what: str, now: datetime, why: str, actor: str = "") -> Event:

@@ -1,6 +1,6 @@
-"""Timeline: one node's future, as far as time limits tell it: who leaves when, and for whom a seat is reserved.
+"""Timeline: one node's future: who leaves when, and for whom a seat is reserved.
 
-Promises and forecasts both read it, so that they cannot disagree.
+Promises read it with limits, and the high end of what past runs tell; forecasts in several courses that things may take (forecast.py).
 """
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -10,11 +10,14 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
+from gpufairy.core.booking import OPEN, Calendar
 from gpufairy.core.fit import fit
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.queue import Shape, shape, sitting
 from gpufairy.core.room import Room
+from gpufairy.core.run_time import RunTimes
 from gpufairy.core.session import Request, Seat, Session
+from gpufairy.core.share import PARTS, ShareKind
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 # Somebody this late is not about to leave: a process that cannot be killed, say. Far more than any stop should take.
@@ -22,6 +25,22 @@ OVERDUE = timedelta(minutes=10)
 # Whoever takes no longer may pass a promise whose time nobody knows. Without that, one endless session and one request for all GPUs
 # would keep the others empty for ever; with it, the first in line waits at most an hour more once the endless one has left.
 SHORT = timedelta(hours=1)
+NOTHING_KNOWN = RunTimes()  # of past runs: limits alone count
+
+Leaving = tuple[datetime, Session]  # one who holds a seat, and when it goes
+Openings = Mapping[str, Sequence[datetime]]  # by node
+NONE_OPEN: Openings = {}
+NOTHING_BOOKED = Calendar()
+ClosedAt = Callable[[datetime], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One who comes to sit: what it asks for, how long it may stay (None: nobody can tell), which GPUs are not for it if it comes then."""
+
+    request: Request
+    stay: timedelta | None
+    closed_at: ClosedAt | None = None  # None: none ever are
 
 
 @dataclass(slots=True)
@@ -29,7 +48,7 @@ class Moment:
     """From `when` to the next moment of its node nothing changes."""
 
     when: datetime
-    gone: int  # how many of those who hold seats now have left
+    gone: int  # how many of those who hold seats now have left; at NEVER: of those whose time nobody knows
     room: Room
     came: list[Seat] = field(default_factory=list)  # seats reserved from here on
 
@@ -42,39 +61,58 @@ class Offer(NamedTuple):
 
 
 class Timeline:
-    """One node's future. At NEVER it has a moment for each who has no time limit, since nobody knows which of them leaves first."""
+    """One node's future. At NEVER it has a moment for each whose time nobody knows, since nobody knows which of them leaves first."""
 
-    def __init__(self, room: Room, holding: Iterable[Session], now: datetime) -> None:
+    def __init__(self, room: Room, leaving: Iterable[Leaving], now: datetime, openings: Iterable[datetime] = ()) -> None:
+        """`openings`: when something that is closed to some opens to them, though nobody leaves."""
         self.node = room.node.name
         self.moments = [Moment(now, 0, room.copy())]
         # By all of a shape but its time: earlier it does not fit. Room only shrinks as seats are reserved, so that stays true.
         self._too_early: dict[Shape, datetime] = {}
-        for when, _, session in sorted((end_of(s, now), s.id, s) for s in holding if s.seat is not None):
+        for when, session in sorted(leaving, key=_oldest_first):
             last = self.moments[-1]
             if when > last.when or when == NEVER:
-                self.moments.append(last := Moment(when, last.gone, last.room.copy()))
+                gone = 0 if last.when < when == NEVER else last.gone
+                self.moments.append(last := Moment(when, gone, last.room.copy()))
             last.room.sit(session, -1)
             last.gone += 1
+        for when in openings:
+            self._moment_at(when)
 
-    def earliest(self, request: Request) -> Offer | None:
+    def earliest(self, visit: Visit, not_before: datetime | None = None) -> Offer | None:
         """The first seat that it could keep to its end."""
+        request = visit.request
+        after = 0 if not_before is None else self._moment_at(not_before)
 
         @cache
         def fits_at(position: int) -> bool:
-            return isinstance(fit(request, self.moments[position].room), Seat)
+            room = self.moments[position].room
+            return may_fit(request, room) and isinstance(fit(request, room), Seat)
 
-        position: int | None = self._first_chance(request, fits_at)
+        chance = self._first_chance(request, fits_at)
+        position = None if chance is None else max(chance, after)
         while position is not None and position < len(self.moments):
-            stay = range(position, self._end_of_stay(position, request.time_limit))
-            blocked = next((later for later in reversed(stay) if not fits_at(later)), None)
+            stay = range(position, self._end_of_stay(position, visit.stay))
+            # Whoever leaves only makes room: it can be in the way alone where it begins, and where others come to sit.
+            blocked = next((at for at in reversed(stay) if (at == position or self.moments[at].came) and not fits_at(at)), None)
             if blocked is not None:
                 position = blocked + 1  # whoever starts sooner than that is still there then
                 continue
-            answer = fit(request, self._left_throughout(stay, request.time_limit))
+            when = self.moments[position].when
+            answer = fit(request, self._left_throughout(stay, visit.stay), closed_then(visit, when))
             if isinstance(answer, Seat):
-                return Offer(self.moments[position].when, self.moments[position].gone, position, answer)
+                return Offer(when, self.moments[position].gone, position, answer)
             position += 1
         return None
+
+    def not_before(self, request: Request) -> datetime:
+        """Before when it cannot come here, however short its stay; as far as was seen."""
+        return self._too_early.get(sitting(shape(request)), self.moments[0].when)
+
+    def left_from(self, when: datetime, stay: timedelta | None) -> Room:
+        """What nobody else sits in from then on, for so long."""
+        position = self.last_at(when)
+        return self._left_throughout(range(position, self._end_of_stay(position, stay)), stay)
 
     def _first_chance(self, request: Request, fits_at: Callable[[int], bool]) -> int | None:
         asked = sitting(shape(request))
@@ -98,21 +136,20 @@ class Timeline:
                 left.shrink_to(moment.room, seat)
         return left
 
-    def reserve(self, offer: Offer, limit: timedelta | None) -> None:
+    def reserve(self, offer: Offer, stay: timedelta | None) -> None:
         end = len(self.moments)
-        if limit is not None and offer.when != NEVER:
-            end = self._moment_at(offer.when + limit)
+        if stay is not None and offer.when != NEVER:
+            end = self._moment_at(offer.when + stay)
         self.moments[offer.position].came.append(offer.seat)
         for moment in self.moments[offer.position : end]:
             moment.room.take(offer.seat)
 
-    def hold_from(self, when: datetime, seat: Seat) -> None:
-        """A seat that is promised to somebody: from then on, for nobody knows how long."""
-        position = self.last_at(when)
-        if self.moments[position].when < when:
-            position = self._moment_at(when)
+    def hold_from(self, when: datetime, seat: Seat, stay: timedelta | None = None) -> None:
+        """A seat that somebody has from then on, for so long (None: for nobody knows how long)."""
+        position = self._moment_at(when)
+        end = len(self.moments) if stay is None or when == NEVER else self._moment_at(when + stay)
         self.moments[position].came.append(seat)
-        for moment in self.moments[position:]:
+        for moment in self.moments[position:end]:
             moment.room.take(seat)
 
     def last_at(self, when: datetime) -> int:
@@ -133,26 +170,70 @@ def _when(moment: Moment) -> datetime:
     return moment.when
 
 
-def timelines(rooms: Mapping[str, Room], holding: Iterable[Session], now: datetime) -> list[Timeline]:
-    on_node: dict[str, list[Session]] = defaultdict(list)
-    for session in holding:
+def _oldest_first(leaving: Leaving) -> tuple[datetime, datetime, str]:
+    """Of those whose time nobody knows whoever came last goes last. A newcomer beside a promise then never puts it off."""
+    when, session = leaving
+    return when, session.placed_at or session.since, session.id
+
+
+def may_fit(request: Request, room: Room) -> bool:
+    """Soon said: most rooms that are too small are so by this alone."""
+    share, guest = request.share, request.preemptible
+    if share.kind is ShareKind.WHOLE:
+        return sum(gpu.unheld_parts + (gpu.lent_parts if guest else 0) >= PARTS for gpu in room.gpus) >= share.whole_gpus
+    if share.kind is ShareKind.FRACTION:
+        return any(gpu.unheld_parts + (gpu.lent_parts if guest else 0) >= share.parts for gpu in room.gpus)
+    return True
+
+
+def closed_then(visit: Visit, when: datetime) -> Mapping[str, str]:
+    return OPEN if visit.closed_at is None or when == NEVER else visit.closed_at(when)
+
+
+def timelines(
+    rooms: Mapping[str, Room],
+    holding: Iterable[Session],
+    now: datetime,
+    run_times: RunTimes = NOTHING_KNOWN,
+    calendar: Calendar = NOTHING_BOOKED,
+) -> list[Timeline]:
+    openings = openings_of(calendar, rooms, now)
+    on_node = by_node((min(end_of(session, now, run_times), calendar.leaves_by(session, now) or NEVER), session) for session in holding)
+    return [Timeline(room, on_node.get(name, ()), now, openings.get(name, ())) for name, room in rooms.items()]
+
+
+def by_node(leaving: Iterable[Leaving]) -> dict[str, list[Leaving]]:
+    on_node: dict[str, list[Leaving]] = defaultdict(list)
+    for when, session in leaving:
         if session.seat is not None:
-            on_node[session.seat.node].append(session)
-    return [Timeline(room, on_node[name], now) for name, room in rooms.items()]
+            on_node[session.seat.node].append((when, session))
+    return on_node
 
 
-def best_offer(request: Request, lines: Sequence[Timeline]) -> tuple[Offer, Timeline] | None:
-    offers = [(offer, line) for line in lines if (offer := line.earliest(request)) is not None]
+def openings_of(calendar: Calendar, rooms: Mapping[str, Room], now: datetime) -> Openings:
+    """By node, when bookings of its GPUs are over."""
+    ends = [(booking.end, set(booking.gpus)) for booking in calendar.bookings if booking.end > now]
+    if not ends:
+        return NONE_OPEN
+    uuids = {name: {gpu.gpu.uuid for gpu in room.gpus} for name, room in rooms.items()}
+    return {name: sorted({end for end, booked in ends if not booked.isdisjoint(here)}) for name, here in uuids.items()}
+
+
+def best_offer(visit: Visit, lines: Iterable[Timeline], not_before: datetime | None = None) -> tuple[Offer, Timeline] | None:
+    offers = [(offer, line) for line in lines if (offer := line.earliest(visit, not_before)) is not None]
     return min(offers, key=lambda made: made[0][:2], default=None)
 
 
-def end_of(session: Session, now: datetime) -> datetime:
-    """When it must have left; one that is past its limit, or told to stop, is about to."""
+def end_of(session: Session, now: datetime, run_times: RunTimes = NOTHING_KNOWN) -> datetime:
+    """When it must have left, or without a limit when nearly all like it had; one that is past its limit, or told to stop, is about to."""
     end = due(session, now)
+    if end is None and (left := run_times.left(session, now)) is not None:
+        return now + left.high
     return NEVER if end is None or now - end > OVERDUE else max(end, now)
 
 
 def due(session: Session, now: datetime) -> datetime | None:
+    """As far as limits tell."""
     if session.phase is Phase.STOPPING:
         return session.since
     if session.started_at is None and session.request.time_limit is not None:

@@ -29,6 +29,7 @@ class HeldSeat:
     seat: Seat
     since: datetime
     until: datetime
+    team: str | None = None  # that it was held for
 
     @property
     def seconds(self) -> float:

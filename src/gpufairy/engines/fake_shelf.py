@@ -12,6 +12,7 @@ class FakeShelf:
         self.in_registry = in_registry
         self.printed: dict[str, bytes] = {}  # by image: what any command prints in it
         self.committed: list[tuple[WorkloadId, str]] = []
+        self.refuse = ""  # while not empty: nothing can be made into an image, and this is said
 
     async def images(self) -> list[Image]:
         return list(self.there.values())
@@ -32,6 +33,8 @@ class FakeShelf:
         return self.printed.get(name, b"")
 
     async def commit(self, workload: WorkloadId, name: str) -> Image:
+        if self.refuse:
+            raise EngineRefused(self.refuse)
         self.committed.append((workload, name))
         self.there[name] = Image(name, f"sha256:{name}", 2 * 10**9)
         return self.there[name]

@@ -5,6 +5,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Protocol
 
+from gpufairy.core.ending import Notice
 from gpufairy.gateway.endings import Warnings, warning
 from gpufairy.gateway.knock import Knocks
 from gpufairy.gateway.login import Login
@@ -45,6 +46,7 @@ class Gate:
         self._guests: dict[str, set[Guest]] = defaultdict(set)
         self._screens: dict[str, set[Screen]] = defaultdict(set)
         self._warnings = Warnings()
+        self._noticed: set[Notice] = set()  # what screens were told; who comes later is greeted with it
         self._next_look: asyncio.TimerHandle | None = None
 
     # Who may come in.
@@ -78,6 +80,10 @@ class Gate:
                 guest.turn_out("this key was removed, or its owner shut out; ask an admin")
         self._warnings.replace(roster.endings)
         self._warn()
+        for notice in set(roster.notices) - self._noticed:
+            for screen in list(self._screens.get(notice.session_id, ())):
+                screen.tell(notice.words)
+        self._noticed = set(roster.notices)
 
     # Who is in.
 

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpufairy.core.ending import Ending
+from gpufairy.core.ending import Ending, Notice
 from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door
 
@@ -15,6 +15,7 @@ class Roster:
     revision: int
     keys: Mapping[str, frozenset[bytes]]  # public keys as they go over the wire, by user
     endings: tuple[Ending, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +39,5 @@ class House(Protocol):
     async def roster(self, after: int) -> Roster: ...  # when it differs from that revision, or after a while. Raises FairyError
     # The server waits so long for it to open. Raises FairyError.
     async def enter(self, user: str, name: str | None, purpose: Purpose, wait_s: float) -> Entry | Waiting: ...
+    async def sign_in_link(self, user: str) -> str: ...  # to the page, once. Raises FairyError
     async def close(self) -> None: ...

@@ -12,7 +12,7 @@ from gpufairy.client.connection import read_token, read_toml
 from gpufairy.client.errors import Problem, ServerNotReached
 from gpufairy.client.local_server import NOTE
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
-from gpufairy.core.ending import Ending
+from gpufairy.core.ending import Ending, Notice
 from gpufairy.core.errors import BadInput, FairyError
 from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door, DoorKind
@@ -48,6 +48,9 @@ class HttpHouse:
     async def enter(self, user: str, name: str | None, purpose: Purpose, wait_s: float) -> Entry | Waiting:
         body = {"user": user, "name": name, "purpose": str(purpose)}
         return read_entry(await self._call(Call("POST", path_of("gateway", "doors", wait=wait_s), body, limit_s=wait_s + ANSWER_LIMIT_S)))
+
+    async def sign_in_link(self, user: str) -> str:
+        return str((await self._call(Call("POST", path_of("gateway", "signin-links"), {"user": user}))).get("url", ""))
 
     async def close(self) -> None:
         if self._line is not None:
@@ -89,7 +92,9 @@ def read_roster(answer: Record) -> Roster:
     try:
         keys = {str(person["name"]): frozenset(blob(key["text"]) for key in person["keys"]) for person in answer["people"]}
         endings = tuple(_ending(ending) for ending in answer["endings"])
-        return Roster(int(answer["revision"]), keys, endings)
+        told = answer.get("notices", ())  # a server of an older version sends none
+        notices = tuple(Notice(str(notice["session_id"]), str(notice["words"])) for notice in told)
+        return Roster(int(answer["revision"]), keys, endings, notices)
     except (LookupError, TypeError, ValueError) as error:
         raise _strange("a roster", error) from error
 

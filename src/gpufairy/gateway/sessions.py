@@ -16,7 +16,7 @@ from gpufairy.gateway.login import Login
 from gpufairy.gateway.seam import Entry
 from gpufairy.gateway.terminals import apply_modes
 from gpufairy.gateway.wishes import Terminal, Wish, command_for, signal_number, terminal
-from gpufairy.gateway.words import line, trouble
+from gpufairy.gateway.words import line, printable, trouble
 
 NOT_RUN = 255  # the exit code of ssh itself, when there is nothing to give one
 LEFT_WAITING = 130  # by Ctrl-C, as a shell says it
@@ -136,6 +136,11 @@ class SessionProcess(asyncssh.SSHServerSession[bytes]):
 
     async def _run(self) -> None:
         try:
+            if self._wish.sign_in:
+                link = await self._gate.house.sign_in_link(self._host.login.user)
+                self._channel.write(printable(link).encode() + (b"\n" if self._terminal is None else b"\r\n"))
+                self._channel.exit(0)
+                return
             entry = await self._entry()
             self._greet(entry)
             stream = await self._opened(entry)

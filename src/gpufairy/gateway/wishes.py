@@ -13,6 +13,7 @@ PASSED_ON_BEGINNING = "LC_"
 LONGEST_VALUE = 256
 MOST_VARIABLES = 32
 SIGNALS = ("INT", "TERM", "HUP", "QUIT", "KILL", "USR1", "USR2", "ALRM")  # of RFC 4254; others are about faults of the program itself
+SIGN_IN = "signin"  # the one word that is no command of the session: `ssh USER@host signin`
 PORTERS_SFTP = "/opt/fairy/bin/sftp-server"
 
 _NAME = re.compile(r"[A-Z_]{1,32}")
@@ -35,6 +36,11 @@ class Wish:
 
     line: str | None = None
     sftp: bool = False
+
+    @property
+    def sign_in(self) -> bool:
+        """A link to the page rather than anything in a session: whoever may ask has just proven who they are."""
+        return self.line is not None and self.line.strip() == SIGN_IN
 
     @property
     def interactive(self) -> bool:

@@ -20,6 +20,7 @@ from gpufairy.api.problems import status_and_title
 from gpufairy.client.machine import this_machine
 from gpufairy.control.admit import admit
 from gpufairy.control.apps import Apps, AppsSettings
+from gpufairy.control.booking_watch import BookingWatch
 from gpufairy.control.clock import SteadyClock
 from gpufairy.control.converge import converge
 from gpufairy.control.expire import expire, forget
@@ -30,6 +31,8 @@ from gpufairy.control.mig import Cutter
 from gpufairy.control.over_share import ShareWatch
 from gpufairy.control.passes import make_pass
 from gpufairy.control.place import place_waiting
+from gpufairy.control.preempt import Preemption
+from gpufairy.control.reclaim import ReclaimWatch
 from gpufairy.control.selftest import IsolationSelftest
 from gpufairy.core.node import Node
 from gpufairy.core.session import Session
@@ -47,6 +50,7 @@ from gpufairy.main.ssh import Gateway, start_gateway
 from gpufairy.store.store import Store
 from gpufairy.web import routes as pages
 from gpufairy.web.context import PageContext
+from gpufairy.web.oidc import Oidc
 from gpufairy.wire.apps import parse_ports
 from gpufairy.wire.config import Config
 
@@ -80,7 +84,9 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
     """Store, engine and house, and the loops, which do not run yet."""
     policy = setup.config.to_policy()
     store_url = setup.config.server.store or f"sqlite:///{setup.data / 'fairy.db'}"
-    store = await Store.open(store_url, holder=f"{setup.node.name} at {setup.url}", half_life=policy.half_life)
+    store = await Store.open(
+        store_url, holder=f"{setup.node.name} at {setup.url}", half_life=policy.half_life, entry_penalty=policy.entry_penalty
+    )
     async with contextlib.AsyncExitStack() as undo:
         undo.push_async_callback(store.close)
         secret = bytes.fromhex(await store.meta.put_once(PASS_SECRET, secrets.token_hex(32)))
@@ -93,6 +99,7 @@ async def opened(setup: Setup) -> AsyncIterator[Context]:
         uids = Uids(on_folders=uids_on_folders(places(setup.data, setup.config).homes))
         house: House = House(store, engine, SteadyClock(), policy, secret, uids=uids, images=setup.config.to_image_rules())
         house.cuts.auto = setup.config.mig_auto
+        house.bookings.limits = setup.config.to_booking_limits()
         await engine.start(house.bells.converge.set)
         undo.push_async_callback(engine.close)
         undo.push_async_callback(house.deeds.close)
@@ -173,9 +180,12 @@ def make_loops(house: House, here: OwnHost, config: Config) -> list[Loop]:
         Loop("place", partial(place_waiting, house), bells.place, every_s=1, pause_s=0.005),
         Loop("converge", partial(converge, house), bells.converge, every_s=1, pause_s=0.005),
         Loop("expire", partial(expire, house), bells.expire, every_s=0.5),
+        Loop("bookings", BookingWatch(house).look, asyncio.Event(), every_s=2),
         Loop("forget", partial(forget, house), asyncio.Event(), every_s=3600),
         Loop("measure", here.look, asyncio.Event(), every_s=config.sample_every_s),
         Loop("shares", ShareWatch(house, config.over_share_grace).look, asyncio.Event(), every_s=config.sample_every_s),
+        Loop("reclaim", ReclaimWatch(house, config.reclaim.to_ladders()).look, asyncio.Event(), every_s=config.sample_every_s),
+        Loop("preempt", Preemption(house).look, asyncio.Event(), every_s=1),
         Loop("roll up", here.roll_up, asyncio.Event(), every_s=10),
     ]
 
@@ -224,9 +234,12 @@ class Web(uvicorn.Server):
 def with_pages(app: FastAPI, setup: Setup, context: Context) -> FastAPI:
     """The app's own guard stands before these routes too."""
     ssh_port = None if context.ssh is None else context.ssh.port
+    oidc = setup.config.oidc.to_settings()
     page_context = PageContext(
         context.house, context.links, setup.url, setup.fairy_command, status_and_title, ssh_port,
-        context.apps,
+        context.apps, presets=context.presets, folders=tuple(setup.config.folders), cutter=context.cutter,
+        selftest=context.selftest, config=setup.config, ssh_host_key="" if context.ssh is None else context.ssh.host_key,
+        oidc=None if oidc is None else Oidc(oidc, setup.url, context.house.clock),
     )  # fmt: skip
     app.include_router(pages.routes(page_context))
     return app

@@ -46,6 +46,8 @@ def _up(
         return
     settings = load_config(config)
     settings.to_policy()
+    settings.reclaim.to_ladders()
+    settings.oidc.to_settings()
     chosen = chosen_engine(engine, settings)
     folder = data_folder(data, dict(os.environ))
     node = this_node(settings, simulate, chosen)

@@ -34,6 +34,7 @@ class ProcStat:
     start_ticks: int  # since the host began
     cpu_ticks: int  # used so far
     memory_pages: int
+    terminal: int = 0  # the device number of its controlling terminal; 0: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,8 @@ def parse_stat(line: bytes) -> ProcStat | None:
     if opening < 0 or closing < opening or len(fields) < 22:
         return None
     try:
-        return ProcStat(line[opening + 1 : closing], int(fields[1]), int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[21]))
+        parent, terminal, user, system, start, pages = (int(fields[place]) for place in (1, 4, 11, 12, 19, 21))
+        return ProcStat(line[opening + 1 : closing], parent, start, user + system, pages, terminal & 0xFFFFFFFF)
     except ValueError:
         return None
 

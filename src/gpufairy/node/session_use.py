@@ -8,6 +8,7 @@ from gpufairy.core.cgroup import containers_of
 from gpufairy.core.node_sample import SessionReading
 from gpufairy.node.cgroup_use import CgroupUse, use_of
 from gpufairy.node.processes import TICKS_PER_S, cgroup_text, stat_of
+from gpufairy.node.terminals import Terminals
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -41,13 +42,17 @@ class SessionUse:
         self._monotonic = monotonic
         self._before: dict[str, Counted] = {}
         self._places: dict[str, Place] = {}
+        self._terminals = Terminals()
         self._around_us = frozenset(one.container_id for one in containers_of(cgroup_text(os.getpid())) if one.container_id)
 
     def read(self, pids: Mapping[str, Sequence[int]]) -> tuple[SessionReading, ...]:
         """`pids`: by session. One seen for the first time has used nobody knows how many CPUs."""
         self._places = {session: place for session, place in self._places.items() if session in pids}
         now = {session: self._count(session, of_it) for session, of_it in pids.items() if of_it}
-        readings = tuple(SessionReading(name, cpus_used(self._before.get(name), one), one.memory_bytes) for name, one in now.items())
+        typed = self._terminals.typed_at({session: pids[session] for session in now})
+        readings = tuple(
+            SessionReading(name, cpus_used(self._before.get(name), one), one.memory_bytes, typed.get(name)) for name, one in now.items()
+        )
         self._before = now
         return readings
 

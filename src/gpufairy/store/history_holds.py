@@ -15,5 +15,6 @@ def holds_within(connection: Connection, since: datetime, until: datetime, owner
         query = query.where(holds.c.owner == owner)
     rows = connection.execute(query.order_by(holds.c.number)).all()
     return [
-        HeldSeat(row.session_id, row.owner, seat_from_text(row.seat), from_micros(row.since), from_micros(row.until)) for row in rows
+        HeldSeat(row.session_id, row.owner, seat_from_text(row.seat), from_micros(row.since), from_micros(row.until), row.team)
+        for row in rows
     ]

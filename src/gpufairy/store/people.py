@@ -19,16 +19,20 @@ class People:
         self._reader = reader
 
     async def add_user(self, user: User) -> None:
-        row = {"name": user.name, "role": user.role.value, "disabled": user.disabled, "team": user.team, "uid": user.uid}
+        row = {
+            "name": user.name, "role": user.role.value, "disabled": user.disabled, "team": user.team, "uid": user.uid, "share": user.share,
+        }  # fmt: skip
         taken = Conflict(f"there is a user named {user.name} already", "Choose another name.")
         await self._add(users, "name", {**row, "created_at": to_micros(user.created_at)}, taken)
 
     async def users(self) -> list[User]:
         return [user_from_row(row) for row in await self._rows(select(users).order_by(users.c.name))]
 
-    async def change_user(self, name: str, *, role: Role | None = None, disabled: bool | None = None, team: str | None = None) -> User:
+    async def change_user(
+        self, name: str, *, role: Role | None = None, disabled: bool | None = None, team: str | None = None, share: float | None = None
+    ) -> User:
         """None leaves a field as it is; the empty team is no team."""
-        changed = {"role": None if role is None else role.value, "disabled": disabled, "team": team}
+        changed = {"role": None if role is None else role.value, "disabled": disabled, "team": team, "share": share}
         values: dict[str, Any] = {column: value for column, value in changed.items() if value is not None}
         if team == "":
             values["team"] = None
@@ -107,7 +111,7 @@ def no_user(name: str) -> NoSuchThing:
 
 
 def user_from_row(row: Mapping[str, Any]) -> User:
-    return User(row["name"], Role(row["role"]), from_micros(row["created_at"]), row["disabled"], row["team"], row["uid"])
+    return User(row["name"], Role(row["role"]), from_micros(row["created_at"]), row["disabled"], row["team"], row["uid"], row["share"])
 
 
 def token_from_row(row: Mapping[str, Any]) -> Token:

@@ -98,6 +98,7 @@ def session_to_row(session: Session) -> dict[str, Any]:
         "idle_step": session.idle_step.value,
         "idle_since": to_micros_or_none(session.idle_since),
         "kept_until": to_micros_or_none(session.kept_until),
+        "preempted": session.preempted,
     }
 
 
@@ -105,13 +106,13 @@ def session_from_row(row: Any) -> Session:
     """The columns in the order of tables.sessions, which is that of Session's fields."""
     (id_, name, owner, kind, request, submitted_at, since, number, team, priority, wanted, stop_outcome, stop_why,
      phase, why, outcome, exit_code, seat, attempt, refusals, revision, placed_at, started_at, ended_at,
-     swapped_from, idle_step, idle_since, kept_until) = row  # fmt: skip
+     swapped_from, idle_step, idle_since, kept_until, preempted) = row  # fmt: skip
     return Session(
         id_, name, owner, KINDS[kind], request_from_text(request), from_micros(submitted_at), from_micros(since), number, team,
         priority, WANTED[wanted], OUTCOMES[stop_outcome], stop_why, PHASES[phase], why,
         None if outcome is None else OUTCOMES[outcome], exit_code, None if seat is None else seat_from_text(seat), attempt,
         refusals, revision, from_micros_or_none(placed_at), from_micros_or_none(started_at), from_micros_or_none(ended_at),
-        swapped_from, STEPS[idle_step], from_micros_or_none(idle_since), from_micros_or_none(kept_until),
+        swapped_from, STEPS[idle_step], from_micros_or_none(idle_since), from_micros_or_none(kept_until), preempted,
     )  # fmt: skip
 
 

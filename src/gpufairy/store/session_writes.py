@@ -2,16 +2,16 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Update, and_, bindparam, delete, insert, select, update
 
 from gpufairy.core.errors import Conflict
-from gpufairy.core.ledger import Hold, Usage, added
+from gpufairy.core.ledger import Fading, Hold, Usage, added, charged_to
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Session
-from gpufairy.core.steps import Change, Event
+from gpufairy.core.steps import Change, Event, gang_step
 from gpufairy.store import tables
 from gpufairy.store.rows import chunks, event_to_row, from_micros, session_from_row, session_to_row, to_micros
 from gpufairy.store.tables import LIVE, idempotency_keys
@@ -79,7 +79,9 @@ def those_that_stand(connection: Connection, changes: Sequence[Change]) -> list[
         took.append(change)
         # A second change of one session in the same save stands on the first; one that ended stands for ever.
         revisions[change.before.id] = None if change.after.phase is Phase.ENDED else change.after.revision
-    return took
+    written = {id(change) for change in took}
+    torn = {gang for change in changes if id(change) not in written and (gang := gang_step(change)) is not None}
+    return [change for change in took if gang_step(change) not in torn] if torn else took
 
 
 def change_to_row(change: Change) -> dict[str, Any]:
@@ -94,17 +96,19 @@ def write_events(connection: Connection, events: Sequence[Event]) -> None:
         connection.execute(ADD_EVENTS, [event_to_row(event) for event in events])
 
 
-def write_usage(connection: Connection, holds: Sequence[Hold], half_life: timedelta) -> None:
-    owners = {hold.session.owner for hold in holds}
-    rows = connection.execute(USAGE, {"wanted_owners": list(owners)})
+def write_usage(connection: Connection, holds: Sequence[Hold], fading: Fading) -> None:
+    """Of owners, and of teams in the same column: see charged_to."""
+    names = {name for hold in holds for name in charged_to(hold.session)}
+    rows = connection.execute(USAGE, {"wanted_owners": list(names)})
     used: dict[str, Usage] = {row.owner: Usage(row.gpu_seconds, from_micros(row.as_of)) for row in rows}
     old = set(used)
     for hold in holds:
-        used[hold.session.owner] = added(used.get(hold.session.owner), hold, half_life)
+        for name in charged_to(hold.session):
+            used[name] = added(used.get(name), hold, fading.half_life, fading.entry_penalty)
     if old:
-        connection.execute(NEW_USAGE, [usage_to_row(owner, used[owner], "guarded_owner") for owner in sorted(old)])
-    if owners - old:
-        connection.execute(ADD_USAGE, [usage_to_row(owner, used[owner], "owner") for owner in sorted(owners - old)])
+        connection.execute(NEW_USAGE, [usage_to_row(name, used[name], "guarded_owner") for name in sorted(old)])
+    if names - old:
+        connection.execute(ADD_USAGE, [usage_to_row(name, used[name], "owner") for name in sorted(names - old)])
 
 
 def usage_to_row(owner: str, usage: Usage, owner_column: str) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Sessions: added, changed under guard, read. Each write is one transaction with its events and what the ledger makes of it."""
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, case, select
 
-from gpufairy.core.ledger import Usage, hold_ended
+from gpufairy.core.ledger import Fading, Usage, hold_ended
 from gpufairy.core.lifecycle import HOLDS_GPUS, Phase
 from gpufairy.core.session import Session
 from gpufairy.core.steps import Change, Event
@@ -36,10 +36,10 @@ table = tables.sessions
 
 
 class Sessions:
-    def __init__(self, writer: Writer, reader: Reader, half_life: timedelta, last_number: int) -> None:
+    def __init__(self, writer: Writer, reader: Reader, fading: Fading, last_number: int) -> None:
         self._writer = writer
         self._reader = reader
-        self._half_life = half_life
+        self._fading = fading
         self._last_number = last_number  # touched in the writer's thread alone
 
     async def add(self, sessions: Sequence[Session], events: Sequence[Event], key: IdempotencyKey | None = None) -> list[Session]:
@@ -128,7 +128,7 @@ class Sessions:
         holds = [hold for change in took if (hold := hold_ended(change)) is not None]
         if holds:
             connection.execute(ADD_HOLDS, [hold_to_row(hold) for hold in holds])
-            write_usage(connection, holds, self._half_life)
+            write_usage(connection, holds, self._fading)
         return took
 
 

@@ -9,14 +9,17 @@ from sqlalchemy import func as sql
 from sqlalchemy import select
 
 from gpufairy.core.errors import NotLeader, StoreUnavailable
+from gpufairy.core.ledger import ENTRY_PENALTY, Fading
 from gpufairy.store import tables
 from gpufairy.store.agents import Agents
+from gpufairy.store.bookings import Bookings
 from gpufairy.store.database import Database, open_database
 from gpufairy.store.events import Events
 from gpufairy.store.faults import core_errors
 from gpufairy.store.history import History
 from gpufairy.store.images import Images
 from gpufairy.store.leader import FileLock, Lease, LeaseTimes, take_lease
+from gpufairy.store.ledger import LedgerRows
 from gpufairy.store.meta import Meta
 from gpufairy.store.migrate import migrate
 from gpufairy.store.nodes import Nodes
@@ -24,6 +27,7 @@ from gpufairy.store.people import People
 from gpufairy.store.reader import Reader
 from gpufairy.store.sessions import Sessions
 from gpufairy.store.shares import Shares
+from gpufairy.store.teams import Teams
 from gpufairy.store.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -52,12 +56,15 @@ class Store:
     history: History
     agents: Agents
     shares: Shares
+    teams: Teams
+    bookings: Bookings
+    ledger: LedgerRows
 
-    def __init__(self, held: Held, half_life: timedelta, last_number: int) -> None:
+    def __init__(self, held: Held, fading: Fading, last_number: int) -> None:
         self._held = held
         self.lease_lost = held.lost  # set when another server leads: this one must end
         writer, reader = held.writer, held.reader
-        self.sessions = Sessions(writer, reader, half_life, last_number)
+        self.sessions = Sessions(writer, reader, fading, last_number)
         self.events = Events(writer, reader)
         self.people = People(writer, reader)
         self.nodes = Nodes(writer, reader)
@@ -66,11 +73,15 @@ class Store:
         self.history = History(writer, reader)
         self.agents = Agents(writer, reader)
         self.shares = Shares(writer, reader)
+        self.teams = Teams(writer, reader)
+        self.bookings = Bookings(writer, reader)
+        self.ledger = LedgerRows(reader)
 
     @classmethod
     async def open(
-        cls, url: str, *, holder: str, half_life: timedelta, wait_for_lease: bool = True, times: LeaseTimes = TIMES
-    ) -> "Store":
+        cls, url: str, *, holder: str, half_life: timedelta, entry_penalty: timedelta = ENTRY_PENALTY,
+        wait_for_lease: bool = True, times: LeaseTimes = TIMES,
+    ) -> "Store":  # fmt: skip
         """`holder` names this server to people. SQLite in use: Conflict at once; PostgreSQL: waits for the lease."""
         with ExitStack() as undo:
             database = open_database(url)
@@ -82,7 +93,7 @@ class Store:
             await asyncio.to_thread(migrate, database, lease)
             last_number = await asyncio.to_thread(last_session_number, database)
             undo.pop_all()
-        return cls(hold(database, lock, lease, times), half_life, last_number)
+        return cls(hold(database, lock, lease, times), Fading(half_life, entry_penalty), last_number)
 
     async def close(self) -> None:
         """What was asked before is written; then another server may take over at once."""

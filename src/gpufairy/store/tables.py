@@ -44,6 +44,7 @@ sessions = Table(
     Column("idle_step", Text, nullable=False, server_default=""),
     Column("idle_since", BigInteger),
     Column("kept_until", BigInteger),
+    Column("preempted", Integer, nullable=False, server_default="0"),
 )
 Index("sessions_number", sessions.c.number, unique=True)
 Index("sessions_live_name", sessions.c.owner, sessions.c.name, unique=True, sqlite_where=LIVE, postgresql_where=LIVE)

@@ -7,10 +7,14 @@ from typing import Annotated
 from pydantic import Field
 
 from gpufairy.core.amounts import parse_cpus, parse_duration, parse_size
+from gpufairy.core.booking_choice import Limits
 from gpufairy.core.cluster import Policy
 from gpufairy.core.errors import BadInput
 from gpufairy.core.image import ImageRules, image_name
+from gpufairy.core.preempt import Preempt
+from gpufairy.core.reclaim import Ladder, Ladders
 from gpufairy.core.selftest_due import parse_nightly
+from gpufairy.wire.oidc import OidcConfig
 from gpufairy.wire.read import Strict, read
 from gpufairy.wire.shares import parts_of_fgpu
 from gpufairy.wire.submit import SubmitBody
@@ -43,11 +47,15 @@ class GpuConfig(Strict):
 
 class PolicyConfig(Strict):
     half_life: str = "7d"  # recent use counts half after so long
+    entry_penalty: str = "1m"  # a start is charged for at least so long; "off": for what it held alone
     stop_grace: str = "10s"  # between asking a session to leave and killing it
     silent_after: str = "60s"  # a node without an answer for so long has its sessions marked LOST
     log_cap: str = "64MiB"  # per session; the middle of a longer log is cut
     keep_ended: str = "30d"  # logs and results of ended sessions are kept so long
     over_share: str = "30s"  # a session with more GPU memory than its share is told, and stopped so long after; "off": only told
+    preempt: str = "marked"  # who makes room for the first in line: "marked" as preemptible; "lower": lower priorities too; "off": nobody
+    preempt_after: str = "10m"  # nobody who has run for less
+    preempt_notice: str = "30s"  # between being told and being asked to leave
 
 
 class SshConfig(Strict):
@@ -116,6 +124,47 @@ class SelftestConfig(Strict):
     nightly: str = "03:00"  # when idle GPUs are tested each night, by the clock of this machine; "off": only new ones, and when asked
 
 
+class BookingsConfig(Strict):
+    """GPUs that people have for themselves for a time that was said before."""
+
+    users: bool = True  # false: admins alone make bookings
+    most_gpus: int = 4  # that one user may have booked for the same time
+    most_ahead: str = "30d"  # how far ahead users may book
+    longest: str = "7d"  # that a user's booking may be
+    longest_by_admin: str = "30d"  # the same of admins, who are bound by nothing else
+
+
+class TeamReclaimConfig(Strict):
+    """What is different for one team; what is not said is as for all."""
+
+    idle_after: str | None = None
+    grace: str | None = None
+    lend: bool | None = None
+    shrink: bool | None = None
+    stop: bool | None = None
+
+
+class ReclaimConfig(Strict):
+    """What becomes of sessions that hold GPUs and do not use them, step by step."""
+
+    idle_after: str = "1h"  # idle for so long: warned; "off": nothing is ever asked back
+    grace: str = "30m"  # between two steps
+    lend: bool = True  # preemptible sessions may use its GPUs until it does
+    shrink: bool = False  # it keeps half of them, where nothing holds it to its share
+    stop: bool = False  # it is kept as an image and stopped; `fairy resume` starts it again
+    teams: Annotated[dict[str, TeamReclaimConfig], Field(max_length=1000)] = {}  # noqa: RUF012 - frozen with the model
+
+    def to_ladders(self) -> Ladders:
+        teams = {name: self._ladder(team, f"reclaim.teams.{name}") for name, team in self.teams.items()}
+        return Ladders(self._ladder(TeamReclaimConfig(), "reclaim"), teams)
+
+    def _ladder(self, team: TeamReclaimConfig, where: str) -> Ladder:
+        said = team.model_dump(exclude_none=True)
+        chosen = ReclaimConfig.model_validate({**self.model_dump(exclude={"teams"}), **said})
+        idle_after = None if chosen.idle_after == "off" else parse_duration(chosen.idle_after, f"{where}.idle_after")
+        return Ladder(idle_after, parse_duration(chosen.grace, f"{where}.grace"), chosen.lend, chosen.shrink, chosen.stop)
+
+
 class Config(Strict):
     server: ServerConfig = ServerConfig()
     ssh: SshConfig = SshConfig()
@@ -128,14 +177,21 @@ class Config(Strict):
     policy: PolicyConfig = PolicyConfig()
     watch: WatchConfig = WatchConfig()
     selftest: SelftestConfig = SelftestConfig()
+    reclaim: ReclaimConfig = ReclaimConfig()
+    bookings: BookingsConfig = BookingsConfig()
+    oidc: OidcConfig = OidcConfig()
     presets: Annotated[dict[str, SubmitBody], Field(max_length=100)] = {}  # noqa: RUF012 - frozen with the model
 
     def to_policy(self) -> Policy:
         return Policy(
             half_life=parse_duration(self.policy.half_life, "policy.half_life"),
+            entry_penalty=self.entry_penalty,
             stop_grace=parse_duration(self.policy.stop_grace, "policy.stop_grace"),
             silent_after=parse_duration(self.policy.silent_after, "policy.silent_after"),
             keep_ended=parse_duration(self.policy.keep_ended, "policy.keep_ended"),
+            preempt=self.preempt,
+            preempt_after=parse_duration(self.policy.preempt_after, "policy.preempt_after"),
+            preempt_notice=parse_duration(self.policy.preempt_notice, "policy.preempt_notice"),
         )
 
     def to_image_rules(self) -> ImageRules:
@@ -157,6 +213,21 @@ class Config(Strict):
             raise BadInput(f"ssh.preset: no preset {self.ssh.preset[:40]!r}", f"Presets set here: {offered}.")
         return self.presets[self.ssh.preset]
 
+    def to_booking_limits(self) -> Limits:
+        bookings = self.bookings
+        if bookings.most_gpus < 1:
+            raise BadInput(f"bookings.most_gpus: {bookings.most_gpus} is no number of GPUs", "With users = false only admins book.")
+        return Limits(
+            bookings.users, bookings.most_gpus, parse_duration(bookings.most_ahead, "bookings.most_ahead"),
+            parse_duration(bookings.longest, "bookings.longest"), parse_duration(bookings.longest_by_admin, "bookings.longest_by_admin"),
+        )  # fmt: skip
+
+    @property
+    def preempt(self) -> Preempt:
+        if self.policy.preempt not in set(Preempt):
+            raise BadInput(f"policy.preempt: found {self.policy.preempt[:40]!r}", f"Write {', '.join(Preempt)}.")
+        return Preempt(self.policy.preempt)
+
     @property
     def nightly_selftest(self) -> time | None:
         return parse_nightly(self.selftest.nightly)
@@ -164,6 +235,10 @@ class Config(Strict):
     @property
     def log_cap_bytes(self) -> int:
         return parse_size(self.policy.log_cap, "policy.log_cap")
+
+    @property
+    def entry_penalty(self) -> timedelta:
+        return timedelta() if self.policy.entry_penalty == "off" else parse_duration(self.policy.entry_penalty, "policy.entry_penalty")
 
     @property
     def over_share_grace(self) -> timedelta | None:

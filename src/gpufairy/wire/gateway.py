@@ -7,3 +7,7 @@ class DoorBody(Strict):
     user: Text
     name: Text | None = None
     purpose: Text = "shell"
+
+
+class SignInBody(Strict):
+    user: Text

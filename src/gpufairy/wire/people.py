@@ -3,6 +3,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gpufairy.core.errors import BadInput
+from gpufairy.core.people import Role
 from gpufairy.wire.read import Strict
 
 Short = Annotated[str, Field(max_length=255)]
@@ -18,6 +20,7 @@ class UserChangeBody(Strict):
     role: Short | None = None
     disabled: bool | None = None
     team: Short | None = None  # an empty one takes the user out of the team
+    share: float | int | None = None  # of the team's part of the GPUs, against those of the others in it
 
 
 class TokenBody(Strict):
@@ -34,3 +37,16 @@ class KeyBody(Strict):
 
 class DrainBody(Strict):
     why: Short | None = None
+
+
+def read_role(text: str) -> Role:
+    if text not in set(Role):
+        raise BadInput(f"role: found {text[:40]!r}", "Write user or admin.")
+    return Role(text)
+
+
+def read_scope(text: str) -> str:
+    """A page's token is made by signing in alone."""
+    if text not in ("full", "metrics"):
+        raise BadInput(f"scope: found {text[:40]!r}", "Write full or metrics.")
+    return text

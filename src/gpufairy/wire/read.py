@@ -51,7 +51,7 @@ def fields_at(model: type[BaseModel], path: list[str]) -> list[str]:
         if not (isinstance(part, type) and issubclass(part, BaseModel)):
             break
         model = part
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def is_union_branch(part: Any) -> bool:

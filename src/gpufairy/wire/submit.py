@@ -8,6 +8,7 @@ from gpufairy.core.amounts import parse_cpus, parse_duration, parse_size, shown
 from gpufairy.core.errors import BadInput
 from gpufairy.core.image import image_name
 from gpufairy.core.names import RESERVED_ENV, label, session_name
+from gpufairy.core.priority import parse_priority
 from gpufairy.core.session import Request, SessionKind
 from gpufairy.core.share import ONE_GPU, Share, ShareKind, parse_share
 from gpufairy.wire.read import Strict
@@ -42,7 +43,7 @@ class SubmitBody(Strict):
     ports: Annotated[list[int], Field(max_length=64)] | None = None
     preset: Text | None = None
     team: Text | None = None
-    priority: int | None = None
+    priority: int | Text | None = None
     pool: Text | None = None
     after: Annotated[list[Text], Field(max_length=100)] | Text | None = None
     retry: int | None = None
@@ -102,7 +103,7 @@ def understood(body: SubmitBody, has_gpus: bool) -> Submission:
         request=request,
         name=None if body.name is None else session_name(body.name),
         team=None if body.team is None else label(body.team, "team"),
-        priority=within(body.priority or 0, -100, 100, "priority"),
+        priority=parse_priority(body.priority or 0),
         count=None if body.count is None else within(body.count, 1, MOST_COPIES, "count"),
         together=read_together(body),
     )

@@ -10,6 +10,7 @@ def upgrade() -> None:
     op.add_column("sessions", Column("idle_step", Text, nullable=False, server_default=""))
     op.add_column("sessions", Column("idle_since", BigInteger))
     op.add_column("sessions", Column("kept_until", BigInteger))
+    op.add_column("sessions", Column("preempted", Integer, nullable=False, server_default="0"))
     op.add_column("users", Column("share", Float(53), nullable=False, server_default="1"))
     op.create_table(
         "teams",
