@@ -1,11 +1,16 @@
 """What the pages are given: made by main, the same for all of them."""
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from gpufairy.control.apps import Apps
 from gpufairy.control.house import House
 from gpufairy.control.links import SignInLinks
+from gpufairy.control.mig import Cutter
+from gpufairy.control.selftest import IsolationSelftest
 from gpufairy.core.errors import FairyError
+from gpufairy.web.oidc import Oidc
+from gpufairy.wire.config import Config
+from gpufairy.wire.submit import SubmitBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +22,10 @@ class PageContext:
     status_and_title: Callable[[FairyError], tuple[int, str]]  # the API's, so that a page and the API never disagree
     ssh_port: int | None = None  # None: there is no SSH gateway
     apps: Apps | None = None  # None likewise: it serves them
+    presets: Mapping[str, SubmitBody] = field(default_factory=dict)
+    ssh_host_key: str = ""  # its public half
+    cutter: Cutter | None = None  # None: nobody cuts GPUs here
+    selftest: IsolationSelftest | None = None
+    config: Config | None = None  # None: in tests of other things
+    oidc: Oidc | None = None  # None: nobody signs in by OpenID Connect
+    folders: tuple[str, ...] = ()  # of this machine, that sessions may have inside

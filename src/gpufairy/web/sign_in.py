@@ -1,4 +1,5 @@
-"""Signing a browser in by a link that works once, and out again. The cookie it keeps opens pages and nothing else."""
+"""Signing a browser in and out. The cookie it keeps opens pages and nothing else."""
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -7,29 +8,32 @@ from starlette.responses import RedirectResponse, Response
 from gpufairy.control.links import PAGE_COOKIE, PAGE_GOOD_FOR
 from gpufairy.control.registry import PAGE_SCOPE, Registry
 from gpufairy.core.errors import NotAllowed
+from gpufairy.web.asked import NEXT_COOKIE
 
 SEE_OTHER = 303
 
 
-async def signed_in(registry: Registry, user: str, url: str) -> Response:
-    _, text = await registry.create_token(user, "browser", PAGE_SCOPE, PAGE_GOOD_FOR)
-    answer = to_first_page()
+async def signed_in(registry: Registry, user: str, url: str, to: str = "/", good_for: timedelta = PAGE_GOOD_FOR) -> Response:
+    _, text = await registry.create_token(user, "browser", PAGE_SCOPE, good_for)
+    answer = to_page(to)
     answer.set_cookie(
-        PAGE_COOKIE, text, max_age=int(PAGE_GOOD_FOR.total_seconds()), path="/",
+        PAGE_COOKIE, text, max_age=int(good_for.total_seconds()), path="/",
         secure=url.startswith("https:"), httponly=True, samesite="strict",
     )  # fmt: skip
+    if to != "/":
+        answer.delete_cookie(NEXT_COOKIE, path="/")
     return answer
 
 
 async def signed_out(registry: Registry, token_id: str) -> Response:
     await registry.revoke_token(token_id)
-    answer = to_first_page()
+    answer = to_page("/")
     answer.delete_cookie(PAGE_COOKIE, path="/", httponly=True, samesite="strict")
     return answer
 
 
-def to_first_page() -> Response:
-    return RedirectResponse("/", SEE_OTHER, {"Cache-Control": "no-store"})
+def to_page(path: str) -> Response:
+    return RedirectResponse(path, SEE_OTHER, {"Cache-Control": "no-store"})
 
 
 def only_looks_ahead(request: Request) -> bool:

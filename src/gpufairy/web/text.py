@@ -7,7 +7,7 @@ import re
 from markupsafe import Markup
 
 COLOURS = re.compile(r"\x1b\[[0-9;?]{0,32}[@-~]|\x1b\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)")  # what terminals take for colour, cursor, title
-UNUSUAL = re.compile(r"[^\n\t\x20-\x7e]")
+UNUSUAL = re.compile(r"[^\n\t\x20-\x7e\xa0\xb0\xb7\xd7\uac00-\ud7a3]")  # looked at one by one; not so what our own words are full of
 OVERWRITTEN = re.compile(r"^.*\r(?!$)", re.MULTILINE)  # a progress bar's earlier states
 
 

@@ -7,6 +7,8 @@ from gpufairy.core.amounts import show_duration, show_size
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Outcome, Seat, Session
 from gpufairy.core.share import PARTS, Share, ShareKind
+from gpufairy.web.asked import asked
+from gpufairy.web.speech import _
 
 UNBROKEN = "\N{NO-BREAK SPACE}"  # a figure never parts from its unit
 HUES = 12  # as many as look.css has; more would not be told apart
@@ -20,22 +22,28 @@ class Mark:
     look: str
 
 
-MARKS = {
-    Phase.QUEUED: Mark("Waiting", "wait"),
-    Phase.PLACED: Mark("Waiting", "wait"),
-    Phase.STARTING: Mark("Starting", "start"),
-    Phase.RUNNING: Mark("Running", "run"),
-    Phase.STOPPING: Mark("Stopping", "start"),
-    Phase.LOST: Mark("Lost", "bad"),
-    Phase.ENDED: Mark("Ended", "end"),
-}
-
-
 def mark_of(session: Session) -> Mark:
-    if session.outcome is None:
-        return MARKS[session.phase]
-    bad = session.outcome in (Outcome.FAILED, Outcome.LOST)
-    return Mark(session.outcome.capitalize(), "bad" if bad else "end")
+    if session.outcome is not None:
+        bad = session.outcome in (Outcome.FAILED, Outcome.LOST)
+        return Mark(outcome_word(session.outcome), "bad" if bad else "end")
+    marks = {
+        Phase.QUEUED: Mark(_("Waiting"), "wait"),
+        Phase.PLACED: Mark(_("Waiting"), "wait"),
+        Phase.STARTING: Mark(_("Starting"), "start"),
+        Phase.RUNNING: Mark(_("Running"), "run"),
+        Phase.STOPPING: Mark(_("Stopping"), "start"),
+        Phase.LOST: Mark(_("Lost"), "bad"),
+        Phase.ENDED: Mark(_("Ended"), "end"),
+    }
+    return marks[session.phase]
+
+
+def outcome_word(outcome: Outcome) -> str:
+    words = {
+        Outcome.DONE: _("Done"), Outcome.FAILED: _("Failed"), Outcome.STOPPED: _("Stopped"), Outcome.EXPIRED: _("Expired"),
+        Outcome.EVICTED: _("Evicted"), Outcome.LOST: _("Lost"),
+    }  # fmt: skip
+    return words[outcome]
 
 
 def hue_of(user: str) -> str:
@@ -56,7 +64,7 @@ def amount_words(amount: float, thing: str) -> str:
 def share_words(share: Share) -> str:
     match share.kind:
         case ShareKind.NONE:
-            return "no GPU"
+            return _("no GPU")
         case ShareKind.MIG:
             return f"MIG {share.profile}"
         case ShareKind.FGPU:
@@ -67,34 +75,26 @@ def share_words(share: Share) -> str:
 
 def seat_words(seat: Seat) -> str:
     """`0.5 GPU, 4 CPUs, 16 GiB on gpu01`."""
-    gpus = gpus_words(seat.gpu_parts) if seat.gpus else "no GPU"
-    return f"{gpus}, {amount_words(seat.cpus_milli / 1000, 'CPU')}, {show_size(seat.memory_bytes)} on {seat.node}"
-
-
-def counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    gpus = gpus_words(seat.gpu_parts) if seat.gpus else _("no GPU")
+    cpus, memory = amount_words(seat.cpus_milli / 1000, "CPU"), show_size(seat.memory_bytes)
+    return _("{gpus}, {cpus}, {memory} on {node}").format(gpus=gpus, cpus=cpus, memory=memory, node=seat.node)
 
 
 def clock_words(at: datetime, now: datetime) -> str:
-    """The time of day where the server stands, with the date if it is another day's. A page without a script knows no other place."""
-    here = at.astimezone()
-    return here.strftime("%H:%M %Z" if here.date() == now.astimezone().date() else "%Y-%m-%d %H:%M %Z")
+    """The time of day where the reader is, with the date if it is another day's; where that is not known, at the server."""
+    here, today = at.astimezone(asked().zone), now.astimezone(asked().zone)
+    return here.strftime("%H:%M %Z" if here.date() == today.date() else "%Y-%m-%d %H:%M %Z")
 
 
 def ago_words(at: datetime, now: datetime) -> str:
-    return f"{time_words(now - at)} ago"
+    return _("{time} ago").format(time=time_words(now - at))
 
 
 def time_words(time: timedelta) -> str:
     return show_duration(time).replace(" ", UNBROKEN)
 
 
-def start_words(start: datetime, now: datetime) -> str:
-    ahead = f"in {about_words(start - now)}" if start > now else "any moment"
-    return f"starts about {clock_words(start, now)} ({ahead})"
-
-
 def about_words(time: timedelta) -> str:
     """An estimate is not told to the second."""
     minutes = round(time.total_seconds() / 60)
-    return time_words(timedelta(minutes=minutes)) if minutes >= 1 else "less than a minute"
+    return time_words(timedelta(minutes=minutes)) if minutes >= 1 else _("less than a minute")
