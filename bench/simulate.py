@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.figures import Figure, Report
 from bench.openb import HERE
-from gpufairy.cli.simulate_nodes import parse_nodes
+from gpufairy.cli.simulate_nodes import parse_nodes, read_nodes
 from gpufairy.core.replay import replay
 from gpufairy.core.replay_cells import EPOCH
 from gpufairy.core.replay_figures import Figures, figures_of
@@ -38,7 +38,21 @@ def measure(jobs: int = JOBS, rounds: int = ROUNDS) -> Report:
         figures += compared(load, fair, fifo, strict)
         what = f"{jobs:,} jobs in a month on 48 GPUs, {load:.0%} asked: times real time"
         figures.append(Figure(what, MONTH.total_seconds() / took_s, "x", GOAL, note=f"{took_s:.2f} s of CPU"))
-    return Report("simulate", figures)
+    return Report("simulate", [*figures, openb_as_it_is()])
+
+
+def openb_as_it_is() -> Figure:
+    """The whole trace on the cluster that it is of; its pods come within five months."""
+    with (HERE / "openb_pod_list_default.csv").open() as pods, (HERE / "openb_node_list_gpu_node.csv").open() as machines:
+        trace, nodes = read_trace(pods, "openb"), read_nodes(machines, "openb")
+    [rules] = parse_rules("fair")
+    began_s = time.process_time()
+    replayed = replay(trace, nodes, rules)
+    took_s = time.process_time() - began_s
+    figures = figures_of(replayed)
+    assert figures is not None
+    what = f"openb as it is, {figures.jobs:,} pods on its {len(nodes):,} nodes: times real time"
+    return Figure(what, figures.span.total_seconds() / took_s, "x", GOAL, note=f"{took_s:.2f} s of CPU")
 
 
 def compared(load: float, fair: Figures, fifo: Figures, strict: Figures) -> list[Figure]:

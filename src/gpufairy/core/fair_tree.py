@@ -51,8 +51,9 @@ class FairTree:
         team = team_of(session)
         place = Place(rank(session), self._standing(session.owner), session.number, session.owner, session, asked)
         heapq.heappush(self._members.setdefault(team, []), place)
-        if self._counts.get(team) != self._first_of(team):
-            self._push(team)
+        first = self._first_of(team)
+        if self._counts.get(team) != first:
+            self._push(team, first)
 
     def pop(self) -> Place | None:
         """Whoever is next; they have no place any more."""
@@ -60,11 +61,12 @@ class FairTree:
             first = heapq.heappop(self._heap)
             if self._counts.get(first.team) != first:
                 continue  # somebody of that team has come before it
-            if self._first_of(first.team) != first:
-                self._push(first.team)  # the team was charged since
+            now = self._first_of(first.team)
+            if now != first:
+                self._push(first.team, now)  # the team was charged since
                 continue
             place = heapq.heappop(self._members[first.team])
-            self._push(first.team)
+            self._push(first.team, self._first_of(first.team))
             return place
         return None
 
@@ -72,8 +74,7 @@ class FairTree:
         for name in charged_to(session):
             self._had[name] += gpus
 
-    def _push(self, team: str) -> None:
-        first = self._first_of(team)
+    def _push(self, team: str, first: TeamPlace | None) -> None:
         if first is None:
             self._counts.pop(team, None)
             return

@@ -4,6 +4,7 @@ They are beside the exact rooms and tell only where a request may fit; whether i
 their names, and of their GPUs only those that are not in MIG mode are here, as devices.
 """
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -98,7 +99,7 @@ class FloorArrays:
         self.cpu_free, self.mem_free = self.cpu_cap.copy(), self.mem_cap.copy()
         self.cpu_open = self.cpu_cap.copy()  # as free, and less than nothing where the node is not ready
         most = int(self.gpu_count.max(initial=1))
-        self.to_all, self.to_guests = OpenGpus(most, self.n), OpenGpus(most, self.n)
+        self.to_all = self.to_guests = OpenGpus(most, self.n)  # one and the same until somebody lends something
         self._milli = np.zeros((most, self.n), dtype=np.int64)
         self.gpu_free: NDArray[np.int64] = self._milli.T
         self._lay_out_kinds(nodes)
@@ -134,14 +135,18 @@ class FloorArrays:
                 changed = True
         if changed:
             self.to_all.sum_up(node)
-            self.to_guests.sum_up(node)
+            if self.to_guests is not self.to_all:
+                self.to_guests.sum_up(node)
         self.log.append(node)
 
     def _note_gpu(self, device: int, node: int, room: GpuRoom) -> None:
         seen = GpuNow.of(room, guest=False)
         self.to_all.note(device, node, seen)
         is_lent = room.lent_parts > 0 or room.lent_memory_bytes > 0
-        self.to_guests.note(device, node, GpuNow.of(room, guest=True) if is_lent else seen)
+        if is_lent and self.to_guests is self.to_all:
+            self.to_guests = deepcopy(self.to_all)
+        if self.to_guests is not self.to_all:
+            self.to_guests.note(device, node, GpuNow.of(room, guest=True) if is_lent else seen)
         self._milli[device, node] = WHOLE if seen.whole else min(WHOLE - GRAIN, hundredths(seen.share) * GRAIN)
 
     def tightest_gpu(self, node: int, milli: int) -> int:

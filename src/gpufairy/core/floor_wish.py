@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpufairy.core.fit import CPU_ONLY_CPUS_MILLI, DEFAULT_PORTION, GUEST_PART, Refusal, is_kind
-from gpufairy.core.floor_arrays import GRAIN, FloorArrays, NodeModel, hundredths
+from gpufairy.core.floor_arrays import GRAIN, FloorArrays, NodeModel, OpenGpus, hundredths
 from gpufairy.core.floor_leavers import Missing
 from gpufairy.core.node import Node
 from gpufairy.core.placement_mix import WHOLE
@@ -108,7 +108,6 @@ class Wish:
         self.taking = Taking.of(self.pod.num_gpu, self.pod.gpu_milli)
         self.is_mig = self._kind is ShareKind.MIG
         self.is_fraction = self.pod.num_gpu == 1 and self.pod.gpu_milli < WHOLE
-        self._open = arrays.to_guests if request.preemptible else arrays.to_all
         self._in_pool = np.array([request.pool in (None, model.pool) for model in arrays.models])[arrays.model_number]
         self._of_kind = self._has_gpus(on_node)
         self._may_use = self._in_pool & self._of_kind
@@ -118,6 +117,10 @@ class Wish:
         self.costs: Costs = np.empty(0, dtype=np.int64)  # of every node, as of so many changes
         self.seen = self.words_seen = -1
         self.words: tuple[Refusal, ...] = ()
+
+    @property
+    def _open(self) -> OpenGpus:
+        return self._arrays.to_guests if self.request.preemptible else self._arrays.to_all
 
     def may_fit(self, nodes: Nodes | None) -> Mask:
         """None: of all."""

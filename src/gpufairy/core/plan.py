@@ -7,7 +7,7 @@
 """
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from gpufairy.core.amounts import show_duration
@@ -32,8 +32,12 @@ Key = tuple[Shape, Who | None]  # who, where the answer hangs on who asks: a quo
 class Placement:
     session: Session
     seat: Seat
-    why: str
+    waited: timedelta
     passed: bool = False  # it goes past somebody who was before it in line and is promised a seat
+
+    @property
+    def why(self) -> str:
+        return f"waited {show_duration(self.waited)}, goes to {self.seat.node}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +127,7 @@ class Pass:
             seats.append(Seat(answer.node, answer.cpus_milli, answer.memory_bytes, answer.gpus, charge))
             self._take(member, seats[-1])
         for session, seat in zip(group, seats, strict=True):
-            waited = f"waited {show_duration(self._now - session.submitted_at)}, goes to {seat.node}"
-            self.placed.append(Placement(session, seat, waited, passed=bool(self._promises)))
+            self.placed.append(Placement(session, seat, self._now - session.submitted_at, bool(self._promises)))
             self.seated.add(session.id)
         return seats
 
@@ -154,18 +157,19 @@ class Pass:
         return Plan(tuple(self.placed), self._refusals, tuple(self._promises.values()), self._now, leave)
 
     def _seat_for(self, session: Session) -> Seat | tuple[Refusal, ...]:
-        over = self._allowances.refusal_anywhere(session)
-        if over is not None:
-            return (Refusal("", over),)
         asking = asking_of(session, self._cluster, self._now)
-        if shut := self._allowances.closed(session):
-            asking = replace(asking, closed={**asking.closed, **shut})
+        if self._cluster.quotas:
+            over = self._allowances.refusal_anywhere(session)
+            if over is not None:
+                return (Refusal("", over),)
+            if shut := self._allowances.closed(session):
+                asking = replace(asking, closed={**asking.closed, **shut})
 
         def fitted(room: Room, prefer: Preference) -> Seat | Refusal:
             return fit_beside(session.request, room, self._promises.values(), self._now, asking, prefer=prefer)
 
         answer = self._floor.seat(session, fitted, asking.closed)
-        if not isinstance(answer, Seat):
+        if not isinstance(answer, Seat) or not self._cluster.quotas:
             return answer
         over = self._allowances.refusal(session, answer)
         return answer if over is None else (Refusal("", over),)
@@ -176,7 +180,8 @@ class Pass:
             if spare is not None:
                 spare.take(seat) if sign > 0 else spare.give_back(seat)
         self._floor.take(session, seat) if sign > 0 else self._floor.give_back(session)
-        self._allowances.placed(session, seat, sign)
+        if self._cluster.quotas:
+            self._allowances.placed(session, seat, sign)
 
     def _own_case(self, owner: str, asked: Asked) -> bool:
         """Whether others' answers say nothing of this owner's."""

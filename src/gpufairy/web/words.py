@@ -7,7 +7,8 @@ from gpufairy.core.amounts import show_duration, show_size
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Outcome, Seat, Session
 from gpufairy.core.share import PARTS, Share, ShareKind
-from gpufairy.web.asked import asked
+from gpufairy.web.asked import Language, asked
+from gpufairy.web.sentences import told
 from gpufairy.web.speech import _
 
 UNBROKEN = "\N{NO-BREAK SPACE}"  # a figure never parts from its unit
@@ -58,7 +59,8 @@ def gpus_words(parts: int) -> str:
 
 def amount_words(amount: float, thing: str) -> str:
     figure = f"{amount:.2f}".rstrip("0").rstrip(".")
-    return f"{figure}{UNBROKEN}{thing}" if amount <= 1 else f"{figure}{UNBROKEN}{thing}s"
+    things = thing if amount <= 1 or asked().language is not Language.EN else f"{thing}s"
+    return _("{figure} {thing}").format(figure=figure, thing=things).replace(" ", UNBROKEN)
 
 
 def share_words(share: Share) -> str:
@@ -91,7 +93,7 @@ def ago_words(at: datetime, now: datetime) -> str:
 
 
 def time_words(time: timedelta) -> str:
-    return show_duration(time).replace(" ", UNBROKEN)
+    return told(show_duration(time)).replace(" ", UNBROKEN)
 
 
 def about_words(time: timedelta) -> str:
