@@ -1,5 +1,7 @@
 /* The porter: the first process of a session's container. It runs the session's command, or waits; it reaps every orphan, passes
    signals from outside on, and lets the host's processes in at its door (door.c). As number 1 it cannot be killed from inside. */
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -19,7 +21,7 @@ enum { FIRST_PROCESS = 1, NEVER_MS = 3600 * 1000, REST_MS = 200, TERMINATED = 12
 static const int PASSED_ON[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 struct options {
-    const char *log, *folder, *relay;
+    const char *log, *folder, *relay, *token;
     int64_t idle_ms; /* 0: never */
     char **command;  /* NULL: an interactive session */
 };
@@ -49,14 +51,14 @@ static _Noreturn void give_up(const char *what, const char *which) {
 }
 
 static _Noreturn void usage(void) {
-    (void)fputs("usage: porter [--log FILE] [--workdir DIR] [--relay PORT:SOCKET] [--idle-exit SECONDS] [-- COMMAND ARGUMENT...]\n", stderr);
+    (void)fputs("usage: porter [--log FILE] [--workdir DIR] [--relay PORT:SOCKET] [--idle-exit SECONDS] [--token FROM:TO] [-- COMMAND ARGUMENT...]\n", stderr);
     exit(NOT_STARTED);
 }
 
 static struct options options_of(int count, char **words) {
     static const struct option known[] = {
         {"log", required_argument, NULL, 'l'},       {"workdir", required_argument, NULL, 'w'}, {"relay", required_argument, NULL, 'r'},
-        {"idle-exit", required_argument, NULL, 'i'}, {NULL, 0, NULL, 0},
+        {"idle-exit", required_argument, NULL, 'i'}, {"token", required_argument, NULL, 't'},   {NULL, 0, NULL, 0},
     };
     struct options chosen = {0};
     for (int letter; (letter = getopt_long(count, words, "+", known, NULL)) != -1;) {
@@ -67,6 +69,8 @@ static struct options options_of(int count, char **words) {
             chosen.folder = optarg;
         else if (letter == 'r')
             chosen.relay = optarg;
+        else if (letter == 't')
+            chosen.token = optarg;
         else if (letter == 'i' && (chosen.idle_ms = strtol(optarg, &end, 10) * 1000) > 0 && *end == 0)
             continue;
         else
@@ -75,6 +79,21 @@ static struct options options_of(int count, char **words) {
     if (optind < count)
         chosen.command = words + optind;
     return chosen;
+}
+
+/* Where an engine can give the session a file only as somebody else's, readable by its group: a copy that is its owner's alone. */
+static bool copy_token(const char *from_to) {
+    char text[4096], *from = strdup(from_to), *to = from == NULL ? NULL : strchr(from, ':');
+    if (to == NULL)
+        return errno = EINVAL, false;
+    *to++ = 0;
+    int source = open(from, O_RDONLY | O_CLOEXEC), copy = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    ssize_t size = source < 0 || copy < 0 ? -1 : read(source, text, sizeof text);
+    bool done = size >= 0 && write(copy, text, (size_t)size) == size;
+    (void)close(source);
+    (void)close(copy);
+    free(from);
+    return done;
 }
 
 /* So that no descriptor of ours, and none that comes by the door, is ever one of the first three. */
@@ -140,6 +159,17 @@ static bool nobody_left(void) {
     return waitid(P_ALL, 0, &none, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
 }
 
+/* An engine far away runs its commands beside us, and not by our door: they are seen by their numbers alone. */
+static bool nobody_beside(void) {
+    DIR *all = opendir("/proc");
+    bool alone = true;
+    for (struct dirent *one; all != NULL && alone && (one = readdir(all)) != NULL;)
+        alone = !isdigit((unsigned char)*one->d_name) || atoi(one->d_name) == FIRST_PROCESS;
+    if (all != NULL)
+        (void)closedir(all);
+    return alone;
+}
+
 static void wait_and_serve(int signals, int64_t idle_ms) {
     static struct pollfd slots[OWN_SLOTS + DOOR_SLOTS];
     int64_t idle_since_ms = now_ms();
@@ -149,9 +179,11 @@ static void wait_and_serve(int signals, int64_t idle_ms) {
         int64_t now = now_ms(), until_ms = now + NEVER_MS;
         if (!door_idle())
             idle_since_ms = now;
-        else if (idle_ms > 0 && now >= idle_since_ms + idle_ms)
+        else if (idle_ms > 0 && now >= idle_since_ms + idle_ms && nobody_beside())
             exit(0);
-        else if (idle_ms > 0)
+        else if (idle_ms > 0 && now >= idle_since_ms + idle_ms)
+            idle_since_ms = now;
+        if (idle_ms > 0 && door_idle())
             until_ms = idle_since_ms + idle_ms;
         slots[0] = (struct pollfd){.fd = signals, .events = POLLIN};
         slots[1] = (struct pollfd){.fd = relay_watched(), .events = POLLIN};
@@ -185,6 +217,9 @@ int main(int count, char **words) {
         give_up("open", "its door");
     if (chosen.relay != NULL && relay_listen(chosen.relay) != 0)
         give_up("relay", chosen.relay);
+    if (chosen.token != NULL && !copy_token(chosen.token))
+        give_up("copy the session's token", chosen.token);
+    complete_path();
     if (chosen.command != NULL && (batch = start_batch(chosen.command, chosen.log, chosen.folder)) < 0)
         give_up("start the command with its log", chosen.log != NULL ? chosen.log : "on standard output");
     wait_and_serve(signals, chosen.idle_ms);

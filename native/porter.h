@@ -56,6 +56,9 @@ void door_reaped(pid_t pid, int wait_status);
 bool door_idle(void);
 void door_close(void);
 
+/* path.c */
+void complete_path(void);
+
 /* request.c: bytes to fields */
 struct reader {
     uint8_t *at, *end;

@@ -1,6 +1,4 @@
 """Routes of hosts that are watched: an agent asks to be let in, an admin accepts it, it reports."""
-import base64
-import binascii
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,17 +7,18 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
+from gpufairy.api.agent_disk import add_disk_reports
+from gpufairy.api.agent_stamp import stamp_of
 from gpufairy.api.context import Context
-from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, whole_body
+from gpufairy.api.door import caller_of, json_body, whole_body
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import moment
 from gpufairy.control import govern
-from gpufairy.control.agents import Stamp
 from gpufairy.control.intake import COME_AGAIN, Intake
 from gpufairy.control.watch import Watch
 from gpufairy.core.agent import Agent, AgentWaiting, fingerprint
 from gpufairy.core.believe import heartbeat, own_gpus, own_sessions
-from gpufairy.core.errors import Busy, NotSignedIn
+from gpufairy.core.errors import Busy
 from gpufairy.core.names import node_name
 from gpufairy.core.node_sample import NodeSample
 from gpufairy.wire.read import read
@@ -35,6 +34,7 @@ def routes(context: Context) -> APIRouter:
 
 def add_for_agents(router: APIRouter, context: Context) -> None:
     house, intake = context.house, Intake()
+    add_disk_reports(router, house, intake)
 
     @router.post("/hello")
     async def hello(request: Request) -> dict[str, Any]:
@@ -63,10 +63,13 @@ def add_for_agents(router: APIRouter, context: Context) -> None:
         """Of now first, since people look at that; then all of it goes to the disk."""
         live = unbelieved(name, report.refused[-1].why) if report.live is None else believed(report.live)
         house.watch.take(live, version=report.version)
+        for earlier in report.heard:
+            if earlier.sample.at < live.at:
+                house.watch.note_xids(name, earlier.sample.xids)
         await context.keep_heard([replace(one, sample=believed(one.sample)) for one in report.heard])
 
     def believed(sample: NodeSample) -> NodeSample:
-        return own_gpus(own_sessions(sample, house.node_of), house.watch.own_devices())
+        return house.counted.told(own_gpus(own_sessions(sample, house.node_of), house.watch.own_devices()))
 
     def unbelieved(name: str, why: str) -> NodeSample:
         seen = house.watch.host(name)
@@ -74,7 +77,8 @@ def add_for_agents(router: APIRouter, context: Context) -> None:
 
     def rules() -> dict[str, Any]:
         told = context.watching
-        return {"name_rules": list(told.name_rules), "user_labels": list(told.user_labels), "users": list(told.users)}
+        asked = {"walk_disk": moment(house.disk.asked_of_agents())}
+        return {"name_rules": list(told.name_rules), "user_labels": list(told.user_labels), "users": list(told.users), **asked}
 
 
 @contextmanager
@@ -106,16 +110,6 @@ def add_for_admins(router: APIRouter, context: Context) -> None:
         """Take no more reports of this host. What it told stays in the history."""
         await govern.forget_agent(context.house, caller_of(request).user.name, name)
         return Response(status_code=204)
-
-
-def stamp_of(request: Request) -> Stamp:
-    epoch, sequence, signature = (request.headers.get(f"fairy-{name}", "")[:200] for name in ("epoch", "sequence", "signature"))
-    if not sequence.isdecimal() or not 0 < int(sequence) <= LARGEST_NUMBER:
-        raise NotSignedIn("a report must be signed by the host's agent, and this one is not", "Send reports with `fairy agent`.")
-    try:
-        return Stamp(epoch, int(sequence), base64.b64decode(signature, validate=True))
-    except (binascii.Error, ValueError):
-        raise NotSignedIn("Fairy-Signature: expected base64", "Send reports with `fairy agent`.") from None
 
 
 def refused_shape(sample: RefusedSample) -> dict[str, Any]:

@@ -10,17 +10,28 @@ from starlette.responses import HTMLResponse, Response
 
 from gpufairy import __version__
 from gpufairy.api import (
+    accounting,
+    advice,
     agents,
+    alerts,
     apps,
+    backups,
     bookings,
     changes,
+    classes,
     cluster,
+    disk,
+    doctor,
     gateway,
     health,
     images,
+    leaks,
     ledger,
+    maintenance,
     mig,
+    moving,
     people,
+    pools,
     readings,
     selftests,
     sessions,
@@ -30,7 +41,7 @@ from gpufairy.api import (
     terminal,
 )
 from gpufairy.api.context import Context
-from gpufairy.api.door import BodyLimit, guard
+from gpufairy.api.door import BodyLimit, StreamPlaces, guard
 from gpufairy.api.policy import API
 from gpufairy.api.problems import on_fairy_error, on_fault, on_http_error, problem
 from gpufairy.core.amounts import shown
@@ -44,8 +55,9 @@ def make_app(context: Context) -> FastAPI:
     )  # fmt: skip
     app.include_router(health.routes(context))
     for part in (
-        sessions, changes, apps, terminal, stops, images, cluster, shares, bookings, mig, selftests,
-        readings, ledger, agents, people, teams, gateway,
+        sessions, changes, apps, terminal, stops, images, cluster, shares, pools, bookings, mig, selftests,
+        readings, ledger, advice, agents, people, teams, classes, accounting, disk,
+        gateway, alerts, leaks, maintenance, backups, doctor, moving,
     ):  # fmt: skip
         app.include_router(part.routes(context))
     add_docs(app)
@@ -53,7 +65,8 @@ def make_app(context: Context) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_bad_query)
     app.add_exception_handler(Exception, on_fault)
-    app.add_middleware(BodyLimit)
+    app.add_middleware(StreamPlaces)
+    app.add_middleware(BodyLimit, refusals=context.house.refusals)
     return app
 
 

@@ -25,19 +25,21 @@ def routes(context: Context) -> APIRouter:
         """Let it run at least so long from now (`{"time": "2h"}`), and ask nothing of it back until then, used or not."""
         body, caller = read(KeepBody, await json_body(request), "keep"), caller_of(request)
         session = await find_session(house, caller, name)
-        return session_shape(await keep_longer(house, caller, session, parse_duration(body.time)))
+        return session_shape(await keep_longer(house, caller, session, parse_duration(body.time)), reader=caller.user.name)
 
     @router.post("/sessions/{name}/resume", status_code=201)
     async def resume_session(request: Request, name: str) -> JSONResponse:
         """Start one that is over again: same name and request, from the image that was kept of it if there is one."""
         caller = caller_of(request)
-        return JSONResponse(session_shape(await resume(house, caller, await find_session(house, caller, name))), 201)
+        resumed = await resume(house, caller, await find_session(house, caller, name))
+        return JSONResponse(session_shape(resumed, reader=caller.user.name), 201)
 
     @router.post("/sessions/{name}/swap")
     async def swap(request: Request, name: str) -> dict[str, Any]:
         """Another image in its place (`{"image": "…"}`): same name, home, mounts and GPUs. Undone by itself if that does not start."""
         body, caller = read(ImageBody, await json_body(request), "swap"), caller_of(request)
-        return session_shape(await swap_image(house, caller, await find_session(house, caller, name), body.image))
+        swapped = await swap_image(house, caller, await find_session(house, caller, name), body.image)
+        return session_shape(swapped, reader=caller.user.name)
 
     @router.post("/sessions/{name}/commit", status_code=201)
     async def make_image(request: Request, name: str) -> JSONResponse:

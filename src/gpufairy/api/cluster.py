@@ -123,6 +123,7 @@ def add_queue_and_events(router: APIRouter, house: House) -> None:
         caller = caller_of(request)
         owner = None if caller.is_admin else caller.user.name
         if follow:
+            request.state.give_back = house.streams.take(caller.user.name)
             start = event_number(last_event_id) if last_event_id is not None else after
             begin = start if start is not None else await house.store.events.last_number()
             stream = while_allowed(event_stream(house, owner, begin), still_allowed(house.registry, request), house.bells.leaving)

@@ -3,8 +3,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gpufairy.control.alert_desk import AlertDesk
 from gpufairy.control.apps import Apps
+from gpufairy.control.backup import Backups
+from gpufairy.control.doctor import Doctor
 from gpufairy.control.house import House
+from gpufairy.control.janitor import Janitor
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.loop import Loop
 from gpufairy.control.mig import Cutter
@@ -51,3 +55,7 @@ class Context:
     cutter: Cutter | None = None  # None: nobody cuts GPUs here
     selftest: IsolationSelftest | None = None  # None: in tests of other things
     mps: Callable[[], Sequence[MpsStatus]] = tuple  # the daemons that there are
+    desk: AlertDesk | None = None  # None: in tests of other things
+    janitor: Janitor | None = None  # None likewise
+    backups: Backups | None = None  # None likewise
+    doctor: Doctor | None = None  # None likewise

@@ -10,7 +10,9 @@ from gpufairy.api.policy import POLICY, WEBSOCKET, Who
 from gpufairy.api.problems import problem
 from gpufairy.control.links import PAGE_COOKIE
 from gpufairy.control.registry import GATEWAY_SCOPE, PAGE_SCOPE, SIGN_IN_AGAIN, Caller, Registry
-from gpufairy.core.errors import BadInput, NotAllowed, NotSignedIn
+from gpufairy.core.errors import BadInput, NotAllowed, NotSignedIn, TooLarge
+from gpufairy.core.limits import Limit, Refusals
+from gpufairy.core.people import Role
 
 LARGEST_NUMBER = 2**63 - 1  # of a query: what the database and the kernel take
 LARGEST_BODY = 1 << 20  # 1 MiB: a session with all its environment is a few KiB
@@ -19,13 +21,14 @@ LOOPBACK = ("127.0.0.1", "::1")
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class BodyLimit:
     """Reads no more of a body than we take: a larger one is answered at once and not kept."""
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
-        self._app = app
+    def __init__(self, app: App, refusals: Refusals) -> None:
+        self._app, self._refusals = app, refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -42,14 +45,32 @@ class BodyLimit:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > LARGEST_BODY:
-                raise BadInput("the body is larger than 1 MiB", "Send less: put data into files, not into the request.")
+                self._refusals.count(Limit.BODY_SIZE)
+                raise TooLarge("the body is larger than 1 MiB", "Send less: put data into files, not into the request.")
             return message
 
         await self._app(scope, counted, send)
 
     async def _too_large(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._refusals.count(Limit.BODY_SIZE)
         answer = problem(413, "Too large", "the body is larger than 1 MiB", "Send less: put data into files, not into the request.")
         await answer(scope, receive, send)
+
+
+class StreamPlaces:
+    """Gives back the place that a route took for its stream, however the stream ends: a client that vanishes ends no generator."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state = scope.setdefault("state", {})
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            give_back = state.pop("give_back", None)
+            if give_back is not None:
+                give_back()
 
 
 def guard(registry: Registry, url: str) -> Callable[[HTTPConnection], Awaitable[None]]:
@@ -64,9 +85,15 @@ def guard(registry: Registry, url: str) -> Callable[[HTTPConnection], Awaitable[
         caller = registry.caller(token_of(request, who))
         request.state.caller = caller
         if not allows(who, caller):
-            raise NotAllowed(f"{method_of(request)} {request.url.path} is not for {words(caller)}", "Ask an admin.")
+            raise not_allowed(request, who, caller)
 
     return check
+
+
+def not_allowed(request: HTTPConnection, who: Who, caller: Caller) -> NotAllowed:
+    if who is Who.ADMIN_PAGE and caller.scope == PAGE_SCOPE:
+        return NotAllowed(f"this page is for admins, and {caller.user.name} is none", "Ask an admin to do it, or to make you one.")
+    return NotAllowed(f"{method_of(request)} {request.url.path} is not for {words(caller)}", "Ask an admin.")
 
 
 def still_allowed(registry: Registry, request: HTTPConnection) -> Callable[[], bool]:
@@ -84,6 +111,12 @@ def still_allowed(registry: Registry, request: HTTPConnection) -> Callable[[], b
     return look
 
 
+def check_still_allowed(registry: Registry, request: HTTPConnection) -> None:
+    """For answers that were long in coming: whoever was shut out meanwhile is told nothing more."""
+    if not still_allowed(registry, request)():
+        raise NotSignedIn("this token is not known, has expired or was revoked", SIGN_IN_AGAIN)
+
+
 def row_of(request: HTTPConnection) -> Who:
     method = method_of(request)
     who = POLICY[method if method != "HEAD" else "GET", request.scope["route"].path]
@@ -98,7 +131,7 @@ def method_of(request: HTTPConnection) -> str:
 
 def token_of(request: HTTPConnection, who: Who) -> str:
     """Never both: a cookie comes along by itself, so a page elsewhere could use the API with it."""
-    return page_cookie(request) if who is Who.PAGE else bearer(request)
+    return page_cookie(request) if who in (Who.PAGE, Who.ADMIN_PAGE) else bearer(request)
 
 
 def check_own_page(request: HTTPConnection, url: str) -> None:
@@ -122,6 +155,8 @@ def allows(who: Who, caller: Caller) -> bool:
             return caller.scope == GATEWAY_SCOPE
         case Who.PAGE:
             return caller.scope == PAGE_SCOPE
+        case Who.ADMIN_PAGE:
+            return caller.scope == PAGE_SCOPE and caller.user.role is Role.ADMIN
         case Who.LOCAL:
             return caller.scope == "metrics" or caller.is_admin
         case Who.ANYONE | Who.AGENT:
@@ -148,6 +183,10 @@ def bearer(request: HTTPConnection) -> str:
 
 
 def page_cookie(request: HTTPConnection) -> str:
+    words = (word.strip().partition("=") for line in request.headers.getlist("cookie") for word in line.split(";"))
+    if len({value for name, _, value in words if name == PAGE_COOKIE}) > 1:
+        # Pages of other ports and of sibling hosts can set cookies here, which browsers send beside ours: whose is whose, nobody can tell.
+        raise NotSignedIn("this browser was given a second sign-in by a page that is not ours", "Clear this site's cookies; then sign in.")
     token = request.cookies.get(PAGE_COOKIE, "")
     if not token:
         raise NotSignedIn("this browser is not signed in", "Open a sign-in link.")

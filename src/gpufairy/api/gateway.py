@@ -14,7 +14,7 @@ from gpufairy.control.roster import Roster, roster_after
 from gpufairy.core.errors import BadInput, NotAllowed
 from gpufairy.core.names import session_name, user_name
 from gpufairy.core.purpose import Purpose
-from gpufairy.wire.gateway import DoorBody, SignInBody
+from gpufairy.wire.gateway import DoorBody, RefusalsBody, SignInBody
 from gpufairy.wire.read import read
 
 LONGEST_WAIT_S = 25
@@ -47,6 +47,12 @@ def routes(context: Context) -> APIRouter:
         if user.disabled:
             raise NotAllowed(f"{user.name} is shut out", "Ask an admin.")
         return JSONResponse({"url": f"{context.url}/signin?code={context.links.make(user.name)}"}, 201)
+
+    @router.post("/refusals")
+    async def refusals(request: Request) -> dict[str, str]:
+        """Whom the gateway turned away since it last told, by limit; seen in /metrics."""
+        house.refusals.add(read(RefusalsBody, await json_body(request), "refusals").by_limit())
+        return {"status": "ok"}
 
     return router
 

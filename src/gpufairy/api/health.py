@@ -35,6 +35,10 @@ def routes(context: Context) -> APIRouter:
         lines += [f'fairy_loop_failing{{loop="{loop.name}"}} {int(loop.failing is not None)}' for loop in context.loops]
         lines += ["# HELP fairy_node_up 1 while the host reports, 0 while it is silent.", "# TYPE fairy_node_up gauge"]
         lines += [f'fairy_node_up{{node="{seen.node}"}} {int(not seen.silent)}' for seen in house.watch.hosts()]
+        lines += ["# HELP fairy_refused_total Turned away, by the limit that was reached.", "# TYPE fairy_refused_total counter"]
+        lines += [f'fairy_refused_total{{limit="{limit}"}} {times}' for limit, times in house.refusals.totals().items()]
+        lines += ["# HELP fairy_open_streams Answers that stay open: pages, followed logs, terminals.", "# TYPE fairy_open_streams gauge"]
+        lines += [f"fairy_open_streams {house.streams.in_all()}"]
         own = ("\n".join(lines) + "\n").encode()
         return PlainTextResponse(context.node_metrics() + own, media_type="text/plain; version=0.0.4")
 

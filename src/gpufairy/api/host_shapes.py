@@ -124,7 +124,7 @@ def seen_shape(seen: Seen | None) -> dict[str, Any]:
 
 
 def host_shape(host: HostReading) -> dict[str, Any]:
-    plain = {field.name: getattr(host, field.name) for field in fields(host)}
+    plain = {field.name: getattr(host, field.name) for field in fields(host) if field.name != "boot_id"}
     for name in ("cpu_pressure", "memory_pressure", "io_pressure"):
         plain[name] = {"some": plain[name].some, "full": plain[name].full}
     for name in ("disks", "mounts", "networks", "users"):

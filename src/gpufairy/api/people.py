@@ -10,11 +10,9 @@ from gpufairy.api.policy import API
 from gpufairy.api.shapes import key_shape, token_shape, user_shape
 from gpufairy.control import govern
 from gpufairy.control.registry import Caller
-from gpufairy.control.roster import in_force
 from gpufairy.core.amounts import parse_duration
 from gpufairy.core.errors import NoSuchThing, NotAllowed
 from gpufairy.core.people import Role
-from gpufairy.core.ssh_key import parse_key
 from gpufairy.wire.people import KeyBody, TokenBody, UserBody, UserChangeBody, read_scope
 from gpufairy.wire.read import read
 
@@ -99,7 +97,7 @@ def add_token_routes(router: APIRouter, context: Context) -> None:
 
 
 def add_key_routes(router: APIRouter, context: Context) -> None:
-    keyring, clock = context.house.keyring, context.house.clock
+    keyring = context.house.keyring
 
     @router.get("/keys")
     async def keys(request: Request, user: str | None = None) -> dict[str, Any]:
@@ -110,17 +108,14 @@ def add_key_routes(router: APIRouter, context: Context) -> None:
     async def add_key(request: Request) -> JSONResponse:
         """Add a public SSH key."""
         body, caller = read(KeyBody, await json_body(request), "key"), caller_of(request)
-        owner = context.house.registry.user(meant(caller, body.user)).name
-        key = parse_key(body.key, owner, clock())
-        await keyring.add(key)
-        await in_force(context.house)
+        key = await govern.add_key(context.house, caller.user.name, meant(caller, body.user), body.key)
         return JSONResponse(key_shape(key), 201)
 
     @router.delete("/keys/{fingerprint:path}", status_code=204)
     async def remove_key(request: Request, fingerprint: str, user: str | None = None) -> Response:
         """Take a key away."""
-        await keyring.remove(meant(caller_of(request), user), fingerprint)
-        await in_force(context.house)
+        caller = caller_of(request)
+        await govern.remove_key(context.house, caller.user.name, meant(caller, user), fingerprint)
         return Response(status_code=204)
 
 

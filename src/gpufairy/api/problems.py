@@ -19,6 +19,9 @@ STATUS: dict[type[errors.FairyError], int] = {
     errors.EngineSilent: 503,
     errors.StoreUnavailable: 503,
     errors.Busy: 503,
+    errors.TooMany: 429,
+    errors.TooLarge: 413,
+    errors.NotDelivered: 502,
     errors.NotLeader: 503,
     errors.IllegalStep: 500,
     errors.FairyError: 500,
@@ -27,7 +30,8 @@ TITLES = {
     errors.BadInput: "Not understood", errors.NotSignedIn: "Not signed in", errors.NotAllowed: "Not allowed",
     errors.NoSuchThing: "No such thing", errors.Conflict: "In the way", errors.NeverFits: "Never fits",
     errors.QuotaExceeded: "Over the quota", errors.EngineRefused: "Refused by the engine", errors.EngineSilent: "No answer from the engine",
-    errors.StoreUnavailable: "Database not available", errors.Busy: "Busy", errors.NotLeader: "Another server leads",
+    errors.StoreUnavailable: "Database not available", errors.Busy: "Busy", errors.TooMany: "Too many", errors.TooLarge: "Too large",
+    errors.NotDelivered: "Not delivered", errors.NotLeader: "Another server leads",
     errors.IllegalStep: "A fault of ours", errors.FairyError: "A fault of ours",
 }  # fmt: skip
 COME_AGAIN_S = 5  # the beat of those who report
@@ -46,7 +50,7 @@ def problem(status: int, title: str, detail: str, next_step: str = "") -> JSONRe
 async def on_fairy_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, errors.FairyError)
     answer = problem(*status_and_title(error), error.detail, error.next_step)
-    if isinstance(error, errors.Busy):
+    if isinstance(error, (errors.Busy, errors.TooMany)):
         answer.headers["Retry-After"] = str(COME_AGAIN_S)
     return answer
 

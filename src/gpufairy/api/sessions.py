@@ -1,23 +1,23 @@
 """Routes of sessions: submit, list, show, wait, stop, log, results, events, why."""
-from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gpufairy.api.context import Context
-from gpufairy.api.door import LARGEST_NUMBER, caller_of, json_body, still_allowed
+from gpufairy.api.door import LARGEST_NUMBER, caller_of, check_still_allowed, json_body, still_allowed
 from gpufairy.api.policy import API
 from gpufairy.api.shapes import event_shape, session_shape, wait_shape
+from gpufairy.control import results
 from gpufairy.control.door import ask_to_stop, notes_on, submit
 from gpufairy.control.find import find_session, wait_of
 from gpufairy.control.follow import all_logs, changed, while_allowed
 from gpufairy.control.house import House
+from gpufairy.control.registry import Caller
 from gpufairy.core.errors import BadInput, NotAllowed
 from gpufairy.core.explain import Wait
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.session import Session
-from gpufairy.core.workload import workload_id
 from gpufairy.wire.read import read
 from gpufairy.wire.submit import SubmitBody
 
@@ -35,8 +35,9 @@ def routes(context: Context) -> APIRouter:
     return router
 
 
-def shape(house: House, session: Session) -> dict[str, Any]:
-    return {**session_shape(session, wait_of(house, session, advise=False)), "root_inside": house.gallery.root_inside(session)}
+def shape(house: House, session: Session, caller: Caller) -> dict[str, Any]:
+    told = session_shape(session, wait_of(house, session, advise=False), reader=caller.user.name)
+    return {**told, "root_inside": house.gallery.root_inside(session)}
 
 
 def add_submit_and_list(router: APIRouter, context: Context) -> None:
@@ -48,7 +49,7 @@ def add_submit_and_list(router: APIRouter, context: Context) -> None:
         body = read(SubmitBody, await json_body(request), "session")
         sessions = await submit(house, caller_of(request), body, context.presets, idempotency_key)
         notes = notes_on(sessions[0].request, house.engine.ignores, house.engine.name)
-        shapes = [{**session_shape(session, Wait(None, "just submitted")), "notes": notes} for session in sessions]
+        shapes = [{**session_shape(session, Wait(None, "just submitted"), reader=session.owner), "notes": notes} for session in sessions]
         return JSONResponse({"items": shapes} if body.count is not None else shapes[0], 201)
 
     @router.get("/sessions")
@@ -71,7 +72,7 @@ def add_submit_and_list(router: APIRouter, context: Context) -> None:
         phases = phases_named(state) if state is not None else None if all else LIVE
         found = await house.store.sessions.page(owner=whose, states=phases, name=name, limit=limit + 1, after=cursor(after))
         page = [house.book.get(session.id) or session for session in found[:limit]]
-        return {"items": [shape(house, session) for session in page], "next": str(page[-1].number) if len(found) > limit else None}
+        return {"items": [shape(house, session, caller) for session in page], "next": str(page[-1].number) if len(found) > limit else None}
 
 
 def add_show_and_stop(router: APIRouter, house: House) -> None:
@@ -83,10 +84,13 @@ def add_show_and_stop(router: APIRouter, house: House) -> None:
         unlike: int | None = Query(None, ge=0, le=LARGEST_NUMBER),
     ) -> dict[str, Any]:
         """One session. With `wait` (seconds) and `unlike` (a revision) the answer comes when its revision differs, or the time is up."""
-        session = await find_session(house, caller_of(request), name)
+        caller = caller_of(request)
+        session = await find_session(house, caller, name)
         if wait and session.revision == unlike and session.phase is not Phase.ENDED:
+            request.state.give_back = house.streams.take(caller.user.name)
             session = await changed(house, session, wait)
-        return shape(house, session)
+            check_still_allowed(house.registry, request)
+        return shape(house, session, caller)
 
     @router.delete("/sessions/{name}", status_code=202)
     async def stop_session(request: Request, name: str) -> JSONResponse:
@@ -94,7 +98,7 @@ def add_show_and_stop(router: APIRouter, house: House) -> None:
         caller = caller_of(request)
         session = await find_session(house, caller, name)
         (asked,) = await ask_to_stop(house, [session], caller.user.name, f"stopped by {caller.user.name}")
-        return JSONResponse(shape(house, asked), 202)
+        return JSONResponse(shape(house, asked, caller), 202)
 
 
 def add_what_it_left(router: APIRouter, house: House) -> None:
@@ -104,22 +108,36 @@ def add_what_it_left(router: APIRouter, house: House) -> None:
         name: str,
         follow: bool = False,
         from_bytes: int = Query(0, alias="from", ge=0, le=LARGEST_NUMBER, description="offset to begin at, over all attempts"),
+        this_attempt: bool = Query(False, description="with follow: end with the attempt of now, and not with the session"),
     ) -> StreamingResponse:
         """What it printed, all attempts one after the other. With `follow` the answer goes on until it has ended."""
-        session = await find_session(house, caller_of(request), name)
-        log = all_logs(house, session.id, follow, from_bytes)
+        caller = caller_of(request)
+        session = await find_session(house, caller, name)
+        if follow:
+            request.state.give_back = house.streams.take(caller.user.name)
+        log = all_logs(house, session.id, follow, from_bytes, this_attempt=this_attempt)
         chunks = while_allowed(log, still_allowed(house.registry, request), house.bells.leaving) if follow else log
         return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
 
     @router.get("/sessions/{name}/results")
     async def session_results(request: Request, name: str) -> Response:
         """What it wrote into $FAIRY_RESULTS (/results in a container), as a tar stream; 204 if nothing."""
-        session = await find_session(house, caller_of(request), name)
-        chunks = house.engine.results(workload_id(session))
-        first = await anext(chunks, None)
-        if first is None:
-            return Response(status_code=204)
-        return StreamingResponse(chained(first, chunks), media_type="application/x-tar")
+        chunks = await results.archive(house, await find_session(house, caller_of(request), name))
+        return Response(status_code=204) if chunks is None else StreamingResponse(chunks, media_type="application/x-tar")
+
+    @router.get("/sessions/{name}/results/files")
+    async def result_files(request: Request, name: str) -> dict[str, Any]:
+        """The same as a list: the first thousand by path; `count` and `size_bytes` are of all, or of the first ten thousand found."""
+        found = await results.files(house, await find_session(house, caller_of(request), name))
+        items = [{"path": one.path, "size_bytes": one.size_bytes} for one in found.named]
+        return {"items": items, "next": None, "count": found.count, "size_bytes": found.size_bytes, "whole": found.whole}
+
+    @router.get("/sessions/{name}/results/files/{path:path}")
+    async def result_file(request: Request, name: str, path: str) -> Response:
+        """One of them, as it was written."""
+        found = await results.file(house, await find_session(house, caller_of(request), name), path)
+        headers = {"Content-Length": str(found.size_bytes), **results.as_download(path.rpartition("/")[2])}
+        return StreamingResponse(found.chunks, media_type="application/octet-stream", headers=headers)
 
     @router.get("/sessions/{name}/events")
     async def session_events(
@@ -138,7 +156,8 @@ def add_what_it_left(router: APIRouter, house: House) -> None:
         """Why it waits: its place, what each node says, when it may start, what would help."""
         caller = caller_of(request)
         session = await find_session(house, caller, name)
-        return wait_shape(session, wait_of(house, session, caller) or Wait(None, session.why), house.book.waiting())
+        told = wait_of(house, session, caller) or Wait(None, session.why)
+        return wait_shape(session, told, house.book.waiting(), reader=caller.user.name)
 
 
 def phases_named(state: str) -> tuple[Phase, ...]:
@@ -153,9 +172,3 @@ def cursor(after: str | None) -> int | None:
     if not after.isdecimal() or len(after) > 18:
         raise BadInput(f"after: {after[:40]!r} is no cursor", "Send `next` of the page before, as it is.")
     return int(after)
-
-
-async def chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for chunk in rest:
-        yield chunk

@@ -17,8 +17,8 @@ from gpufairy.core.sharing import MEMORY, SHARED_FAULTS, SM, by_mps, sharing_of
 from gpufairy.core.steps import Event, is_deed
 
 
-def session_shape(session: Session, wait: Wait | None = None) -> dict[str, Any]:
-    """`wait` is told for those who wait; it says more than the last thing written."""
+def session_shape(session: Session, wait: Wait | None = None, *, reader: str) -> dict[str, Any]:
+    """`wait` is told for those who wait; it says more than the last thing written. `reader`: the user who is shown it."""
     waits = wait is not None and session.phase is Phase.QUEUED
     return {
         "id": session.id,
@@ -30,7 +30,7 @@ def session_shape(session: Session, wait: Wait | None = None) -> dict[str, Any]:
         "outcome": session.outcome,
         "exit_code": session.exit_code,
         "why": why_now(session, wait),
-        "request": request_shape(session.request),
+        "request": request_shape(session.request, reads_values=reader == session.owner),
         "seat": None if session.seat is None else seat_shape(session.seat),
         "place": wait.place if waits and wait else None,
         "forecast_start": moment(wait.forecast_start) if waits and wait else None,
@@ -48,7 +48,8 @@ def session_shape(session: Session, wait: Wait | None = None) -> dict[str, Any]:
     }
 
 
-def request_shape(request: Request) -> dict[str, Any]:
+def request_shape(request: Request, *, reads_values: bool) -> dict[str, Any]:
+    """People put keys and passwords into variables: their values are shown to the owner alone, to others, admins among them, as null."""
     return {
         "gpus": str(request.share),
         "gpu_kind": request.gpu_kind,
@@ -58,7 +59,7 @@ def request_shape(request: Request) -> dict[str, Any]:
         "image": request.image,
         "command": list(request.command),
         "time_s": None if request.time_limit is None else number(request.time_limit.total_seconds()),
-        "env": dict(request.env),
+        "env": {name: value if reads_values else None for name, value in request.env},
         "mounts": list(request.mounts),
         "ports": list(request.ports),
         "pool": request.pool,
@@ -97,9 +98,9 @@ def gpu_seat_shape(gpu: GpuSeat) -> dict[str, Any]:
     }
 
 
-def wait_shape(session: Session, wait: Wait, waiting: int) -> dict[str, Any]:
+def wait_shape(session: Session, wait: Wait, waiting: int, *, reader: str) -> dict[str, Any]:
     return {
-        "session": session_shape(session, wait),
+        "session": session_shape(session, wait, reader=reader),
         "summary": wait.summary,
         "place": wait.place,
         "of": waiting,

@@ -34,6 +34,6 @@ def routes(context: Context) -> APIRouter:
             except NoSuchThing as error:
                 missing.append({"name": name, "detail": error.detail})
         stopped = await ask_to_stop(house, found, caller.user.name, f"stopped by {caller.user.name}")
-        return JSONResponse({"items": [session_shape(session) for session in stopped], "missing": missing}, 202)
+        return JSONResponse({"items": [session_shape(session, reader=caller.user.name) for session in stopped], "missing": missing}, 202)
 
     return router

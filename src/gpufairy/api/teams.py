@@ -111,6 +111,7 @@ def quota_shape(rule: Rule, allowances: Allowances, notes: list[str]) -> dict[st
         "of": quota.of, "who": rule.who, "gpu_kind": quota.gpu_kind,
         "gpus": None if quota.gpu_parts is None else number(quota.gpu_parts / PARTS),
         "gpu_hours": None if quota.gpu_hours_week is None else number(quota.gpu_hours_week), "sessions": quota.sessions,
+        "disk_bytes": quota.disk_bytes,
         "used": None if rule.who in (EACH_USER, EACH_TEAM) else used_shape(allowances.used(rule)), "notes": notes,
     }  # fmt: skip
 

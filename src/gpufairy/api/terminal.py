@@ -41,6 +41,7 @@ def routes(context: Context) -> APIRouter:
         session = running(house, await find_session(house, caller, name))
         if session.owner != caller.user.name:
             raise NotAllowed(f"session {session.name} is {session.owner}'s, and its terminal is theirs alone", "Start one of your own.")
+        socket.state.give_back = house.streams.take(caller.user.name)
         workload = workload_id(session)
         door = await house.engine.door(workload)
         shell = Command((door.shell, "-l"), terminal=True, columns=columns, rows=rows, env=(("TERM", "xterm-256color"),))

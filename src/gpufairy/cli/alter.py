@@ -53,7 +53,9 @@ def _swap(ctx: typer.Context, name: Name, image: Image, as_json: AsJson = False)
     if as_json:
         print_json(session)
     found = (session.get("request") or {}).get("image")
-    if session["state"] != "RUNNING" or found != image_name(image):
+    asked = image_name(image)
+    # What was made here has a short name, though somebody wrote the registry's.
+    if session["state"] != "RUNNING" or not (found == asked or asked.partition("@")[0].endswith(f"/{found}")):
         say(f"fairy: {session['name']} was not swapped: {session.get('why')}")
         raise typer.Exit(FAILED)
     if not as_json:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gpufairy.cli.exits import FAILED, INTERRUPTED, say_error
 from gpufairy.cli.follow import Follower
+from gpufairy.cli.insight import last_words
 from gpufairy.cli.results import fetch
 from gpufairy.cli.several import Crowd
 from gpufairy.cli.status_line import StatusLine
@@ -66,6 +67,8 @@ def _see_off(fairy: Fairy, session: Record, line: StatusLine) -> None:
         return
     if folder is not None:
         line.say(f"results in {folder}")
+    for words in last_words(fairy, session):
+        line.say(f"fairy: {session['name']} {words}")
 
 
 def _leaves(fairy: Fairy, sessions: Sequence[Record], line: StatusLine) -> bool:

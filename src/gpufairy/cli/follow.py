@@ -73,7 +73,8 @@ class Follower:
 
     def _pass_on(self, session: Record, *, follow: bool) -> None:
         try:
-            for chunk in self.fairy.logs(session["id"], follow=follow, from_bytes=self.seen_bytes):
+            # Of this attempt alone: between two of them somebody wants to be told why, and for how long.
+            for chunk in self.fairy.logs(session["id"], follow=follow, from_bytes=self.seen_bytes, this_attempt=True):
                 self._write(chunk)
         except Problem as problem:
             # Not there: it never started, or its log is gone; neither is a reason to leave it.

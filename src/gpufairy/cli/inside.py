@@ -26,9 +26,11 @@ def _ssh(ctx: typer.Context, name: OwnName = None, command: Words = None) -> Non
     The same as `ssh -p 8422 USER+NAME@HOST`, which works with scp, sftp, rsync and VS Code too.
     """
     with connect(ctx) as fairy:
-        me, host = fairy.me(), urlsplit(fairy.url).hostname or "localhost"
+        me, keys, host = fairy.me(), fairy.keys(), urlsplit(fairy.url).hostname or "localhost"
     if me.get("ssh_port") is None:
         raise Conflict("this server has no SSH gateway", "Ask an admin: ssh.enabled in fairy.toml.")
+    if not keys:
+        raise Conflict("this server knows no SSH key of yours", "Give it one: fairy key add (see `fairy key -h`).")
     program = shutil.which("ssh")
     if program is None:
         raise BadInput("there is no ssh on this machine", "Install the OpenSSH client.")

@@ -27,7 +27,8 @@ def _down(
         raise NoSuchThing("no server of yours runs on this machine", "Start one with `fairy up`.")
     if sessions:
         with _local(ctx, server) as fairy:
-            print(f"stopped {_stop_sessions(fairy)} sessions")
+            stopped = _stop_sessions(fairy)
+            print(f"stopped {stopped} session{'s' * (stopped != 1)}")
     stop(server, LEAVE_LIMIT_S)
     if find_running(os.environ) is None:
         forget(os.environ)

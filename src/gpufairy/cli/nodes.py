@@ -1,6 +1,6 @@
 """`fairy node`: the machines, taking one out of use, and letting agents of others report."""
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -8,6 +8,7 @@ from rich.text import Text
 
 from gpufairy.cli.options import AsJson, connect, example_text, group
 from gpufairy.cli.tables import print_table, with_simulated
+from gpufairy.cli.when import parse_when
 from gpufairy.cli.words import clock_of, print_json, share_words
 from gpufairy.client import Fairy
 from gpufairy.client.protocol import Record
@@ -85,6 +86,55 @@ def resume(ctx: typer.Context, node: Node) -> None:
     with connect(ctx) as fairy:
         fairy.resume(node)
     print(f"{safe(node)} takes sessions again")
+
+
+@app.command(epilog=example_text("fairy node maintenance gpu01 --from 'fri 9:00' --for 2h --why 'new disk'"))
+def maintenance(  # noqa: PLR0917 - options, each with its name
+    ctx: typer.Context,
+    node: Annotated[str | None, typer.Argument(metavar="NODE", help="Name of a host. Without one: list the windows.")] = None,
+    start: Annotated[str, typer.Option("--from", metavar="WHEN", help="When it begins, such as 'fri 9:00'.")] = "now",
+    until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="When it ends; or")] = None,
+    time: Annotated[str | None, typer.Option("--for", metavar="TIME", help="how long it takes, such as 2h.")] = None,
+    why: Annotated[str, typer.Option("--why", "--reason", metavar="TEXT", help="Shown to all who wait for the host.")] = "",
+    end: Annotated[str | None, typer.Option("--end", metavar="ID", help="End that window, or call it off.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say when a host is worked on: nothing starts there that would not be over before, and nobody is told that it is away."""
+    with connect(ctx) as fairy:
+        if end is not None:
+            ended = fairy.end_maintenance(end)
+            print_json(ended) if as_json else print(f"The window of {safe(ended['node'])} is over.")
+        elif node is None:
+            print_windows(fairy.maintenance(), as_json)
+        else:
+            now = datetime.now(UTC)
+            at = None if start == "now" else parse_when(start, now, "--from").isoformat()
+            to = None if until is None else parse_when(until, now, "--until").isoformat()
+            made = fairy.plan_maintenance(node, {"start": at, "end": to, "time": time, "why": why})
+            print_json(made) if as_json else print(planned_words(made))
+
+
+def planned_words(made: Record) -> str:
+    until, undo = clock_of(made["end"]), f"Call it off: fairy node maintenance --end {safe(made['id'])}"
+    return f"{safe(made['node'])} is worked on from {clock_of(made['start'])} until {until}: {safe(made['why'])}. {undo}"
+
+
+def print_windows(windows: list[Record], as_json: bool) -> None:
+    if as_json:
+        print_json({"items": windows})
+    elif not windows:
+        print("No maintenance is planned. Plan it: fairy node maintenance NODE --from 'fri 9:00' --for 2h --why TEXT")
+    else:
+        print_table(
+            ["ID", "NODE", "FROM", "UNTIL", "", "BY", "WHY"],
+            (
+                [
+                    safe(one["id"]), safe(one["node"]), clock_of(one["start"]), clock_of(one["end"]), "now" if one["open"] else "",
+                    safe(one["made_by"]), safe(one["why"]),
+                ]
+                for one in windows
+            ),
+        )  # fmt: skip
 
 
 @app.command(epilog=example_text("fairy node waiting"))

@@ -10,8 +10,11 @@ import typer
 
 from gpufairy.cli.exits import say
 from gpufairy.cli.options import Name, connect, one_command
+from gpufairy.cli.words import print_json
 from gpufairy.client import Fairy
 from gpufairy.client.protocol import Record
+from gpufairy.client.values import safe
+from gpufairy.core.amounts import show_size
 from gpufairy.core.errors import BadInput, NoSuchThing
 
 ODD = re.compile(r"[^A-Za-z0-9._-]")
@@ -26,7 +29,7 @@ def fetch(fairy: Fairy, session: Record, into: Path, tell: Callable[[str], None]
         return None
     try:
         return _unpack(_Reader(first, chunks), into, _folder_name(session["name"]), tell)
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, tarfile.TarError, ValueError, OverflowError) as error:  # the last two: of tarfile, too, for headers of nonsense
         raise BadInput(
             f"cannot put the results of {session['name']} into {into}: {error}", f"Make room, then `fairy results {session['name']}`."
         ) from error
@@ -39,6 +42,9 @@ def _unpack(stream: "_Reader", into: Path, name: str, tell: Callable[[str], None
             if member.name in (".", "./"):  # the folder itself: it alone is no result
                 continue
             folder = folder or _new_folder(into, name)
+            if not member.isreg() and not member.isdir():  # the server sends no links: one that is there was put there to lead elsewhere
+                tell(f"left out of the results: {member.name!r:.200} is no plain file")
+                continue
             try:
                 tar.extract(member, folder, filter="data")
             except tarfile.FilterError as error:
@@ -84,14 +90,30 @@ def _results(
     ctx: typer.Context,
     name: Name,
     into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="Where to make the folder NAME.")] = Path("results"),
+    only_list: Annotated[bool, typer.Option("--list", help="Only say which files there are, and how large.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --list: print JSON for scripts.")] = False,
 ) -> None:
-    """Fetch what a job left in $FAIRY_RESULTS."""
+    """Fetch what a job left in $FAIRY_RESULTS, or list it."""
     with connect(ctx) as fairy:
         session = fairy.session(name)
+        if only_list or as_json:
+            print_files(fairy.result_files(session["id"]), as_json)
+            return
         folder = fetch(fairy, session, into, say)
     if folder is None:
         raise NoSuchThing(f"{session['name']} left no results", "A job leaves results by writing files into $FAIRY_RESULTS.")
     print(folder)
 
 
-results = one_command(_results, "fairy results brave-otter")
+def print_files(found: Record, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    for one in found["items"]:
+        print(f"{show_size(one['size_bytes']):>10}  {safe(one['path'])}")
+    left = found["count"] - len(found["items"])
+    if left or not found["whole"]:
+        say(f"and {left} more" + ("" if found["whole"] else " at least"))
+
+
+results = one_command(_results, "fairy results brave-otter\nfairy results --list brave-otter")

@@ -1,5 +1,5 @@
 """Session files: what `fairy apply` takes, as bodies for the server. Errors name the file and the line."""
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -27,22 +27,29 @@ def _in_order(bodies: list[Record], file: str) -> list[Record]:
     named = {body["name"]: body for body in bodies if body.get("name")}
     order: dict[int, Record] = {}
     for body in bodies:
-        _put_in_order(body, named, order, [], file)
+        _put_in_order(body, named, order, file)
     return list(order.values())
 
 
-def _put_in_order(body: Record, named: dict[str, Record], order: dict[int, Record], waiting: list[str], file: str) -> None:
-    """`waiting`: those who wait for this one, the first of them first."""
-    name = str(body.get("name") or "")
-    if name and name in waiting:
-        circle = " waits for ".join([*waiting[waiting.index(name) :], name])
-        raise BadInput(f"{file}: {circle}, so none of them could ever start", "Take one of their `after` out.")
-    if id(body) in order:
-        return
-    for other in body.get("after") or ():
-        if other in named:
-            _put_in_order(named[other], named, order, [*waiting, name], file)
-    order[id(body)] = body
+def _put_in_order(body: Record, named: dict[str, Record], order: dict[int, Record], file: str) -> None:
+    """Without calling itself: those who wait for each other may be as many as the file asks for."""
+    waiting = {id(body): (body, _awaited(body, named))} if id(body) not in order else {}  # the last waits for nobody who is in it
+    while waiting:
+        key, (one, others) = next(reversed(waiting.items()))
+        other = next(others, None)
+        if other is None:
+            order[key] = one
+            del waiting[key]
+        elif id(other) in waiting:
+            names = [str(each["name"]) for each, _ in waiting.values() if each.get("name")]
+            circle = " waits for ".join([*names[names.index(other["name"]) :], other["name"]])
+            raise BadInput(f"{file}: {circle}, so none of them could ever start", "Take one of their `after` out.")
+        elif id(other) not in order:
+            waiting[id(other)] = (other, _awaited(other, named))
+
+
+def _awaited(body: Record, named: dict[str, Record]) -> Iterator[Record]:
+    return (named[other] for other in body.get("after") or () if other in named)
 
 
 def _parts(tree: Tree) -> tuple[Tree, ...]:

@@ -6,6 +6,7 @@ import typer
 from rich.text import Text
 
 from gpufairy.cli.exits import NO_SUCH_THING, say
+from gpufairy.cli.insight import advice_known, insight_pairs, summary_known
 from gpufairy.cli.options import AsJson, Name, connect, one_command, session_names
 from gpufairy.cli.tables import gpus_text, print_pairs, print_table, state_text, with_simulated
 from gpufairy.cli.words import age_of, clock_of, forecast_words, node_of, print_json, share_notes, share_words
@@ -49,10 +50,11 @@ def _show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     """Show all about one session."""
     with connect(ctx) as fairy:
         session = fairy.session(name)
+        said, over = advice_known(fairy, session), summary_known(fairy, session)
     if as_json:
-        print_json(session)
+        print_json({**session, "advice": said, "summary": over})
     else:
-        print_pairs(_pairs(session, datetime.now(UTC)))
+        print_pairs([*_pairs(session, datetime.now(UTC)), *insight_pairs(over, said)])
 
 
 def _pairs(session: Record, now: datetime) -> list[tuple[str, str | Text]]:

@@ -15,7 +15,7 @@ from gpufairy.cli.simulate_history import HISTORY, quotas_of_server, trace_of, w
 from gpufairy.cli.simulate_nodes import nodes_of_server, parse_nodes, read_nodes
 from gpufairy.cli.simulate_print import Told, print_told, told_to_plain
 from gpufairy.cli.words import print_json
-from gpufairy.core.amounts import parse_duration, shown
+from gpufairy.core.amounts import parse_duration, show_count, shown
 from gpufairy.core.cluster import Weights
 from gpufairy.core.errors import BadInput, NoSuchThing
 from gpufairy.core.node import Node
@@ -52,7 +52,7 @@ def _simulate(
     told = []
     for one in rules:
         if sys.stderr.isatty():
-            say(f"replaying {len(coming.jobs):,} jobs by {one.name} ...")
+            say(f"replaying {show_count(len(coming.jobs), 'job')} by {one.name} ...")
         began_s = time.monotonic()
         replayed = replay(coming, there, one, weights)
         told.append(Told(one.name, figures_of(replayed, weights), replayed.never, time.monotonic() - began_s))

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from gpufairy.client.protocol import Record
 from gpufairy.client.values import time_of
+from gpufairy.core.amounts import show_count
 from gpufairy.core.cluster import Weights
 from gpufairy.core.errors import BadInput
 from gpufairy.core.quota import Quota
@@ -32,7 +33,7 @@ def trace_of(sessions: Iterable[Record], since: datetime) -> Trace:
         raise BadInput(f"{HISTORY}: no session since {since:%Y-%m-%d %H:%M} UTC has run and ended", "Go further back: --since 90d.")
     known = {job.name for job in jobs}
     jobs = [with_known(job, known) for job in reversed(jobs)]
-    notes = [f"{not_run} sessions that never ran, or have not ended, are left out"] if not_run else []
+    notes = [f"{show_count(not_run, 'session')} that never ran, or did not end yet: left out"] if not_run else []
     return checked(jobs, HISTORY, notes)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpufairy.cli.tables import print_table
 from gpufairy.client.values import safe
-from gpufairy.core.amounts import show_duration
+from gpufairy.core.amounts import show_count, show_duration
 from gpufairy.core.node import Node
 from gpufairy.core.replay_figures import Figures
 from gpufairy.core.replay_job import Job, Trace
@@ -67,15 +67,16 @@ def print_told(trace_name: str, trace: Trace, nodes: Sequence[Node], told: Seque
 
 
 def head(trace_name: str, trace: Trace, nodes: Sequence[Node]) -> str:
-    users, gpus = len({job.user for job in trace.jobs}), sum(len(node.gpus) for node in nodes)
+    jobs, users = show_count(len(trace.jobs), "job"), show_count(len({job.user for job in trace.jobs}), "user")
     came = show_duration(trace.jobs[-1].submit - trace.jobs[0].submit)
-    return f"{safe(trace_name)}: {len(trace.jobs):,} jobs of {users:,} users over {came}, on {len(nodes):,} nodes with {gpus:,} GPUs"
+    where = f"{show_count(len(nodes), 'node')} with {show_count(sum(len(node.gpus) for node in nodes), 'GPU')}"
+    return f"{safe(trace_name)}: {jobs} of {users} over {came}, on {where}"
 
 
 def never_words(told: Told) -> str:
     said = "; ".join(f"line {job.line} ({safe(job.user)}): {safe(why)}" for job, why in told.never[:MOST_NAMED])
     more = f"; and {len(told.never) - MOST_NAMED:,} more" if len(told.never) > MOST_NAMED else ""
-    return f"{told.policy}: {len(told.never):,} jobs never started: {said}{more}"
+    return f"{told.policy}: {show_count(len(told.never), 'job')} never started: {said}{more}"
 
 
 def seconds(value: float) -> str:

@@ -1,4 +1,5 @@
 """Every command, where it lives and what it is for: loaded only when it is called, so that `fairy --help` loads none."""
+import gc
 import importlib
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,8 @@ COMMANDS = {
     "top": Row("gpufairy.tui.top:top", "The same, live"),
     "usage": Row("gpufairy.cli.usage:usage", "Show what was held and what was used"),
     "book": Row("gpufairy.cli.book:app", "Book GPUs for a class or a deadline: list, show, cancel"),
+    "disk": Row("gpufairy.cli.disk:disk", "Show what takes room on disk, and what could be removed"),
+    "advice": Row("gpufairy.cli.advice:advice", "Say what your sessions could do better"),
     "ledger": Row("gpufairy.cli.ledger:ledger", "Show who is ahead of their share, and who behind"),
     "free": Row("gpufairy.cli.cluster:free", "Show what is free now, and who holds the rest"),
     "queue": Row("gpufairy.cli.cluster:queue", "Show who waits, in turn"),
@@ -46,16 +49,29 @@ COMMANDS = {
     "login": Row("gpufairy.cli.signin:login", "Sign in to a server"),
     "key": Row("gpufairy.cli.keys:app", "SSH keys: add, list, remove"),
     "token": Row("gpufairy.cli.tokens:app", "Tokens for scripts: create, list, revoke"),
+    "messages": Row("gpufairy.cli.messages:app", "Where you are told of your sessions: show, set, remove, test"),
     "user": Row("gpufairy.cli.users:app", "Users: add, list, show, role, team, share, disable, enable", ADMIN),
     "team": Row("gpufairy.cli.teams:app", "Teams and their shares: add, list, show, share, remove", ADMIN),
+    "class": Row("gpufairy.cli.classes:app", "Classes: add, list, show, change, roster, links, reset, handins, archive, remove", ADMIN),
+    "report": Row("gpufairy.cli.report:report", "A month in GPU-hours, energy and cost", ADMIN),
     "quota": Row("gpufairy.cli.quotas:app", "What users and teams may hold at most: set, list, unset", ADMIN),
     "mig": Row("gpufairy.cli.mig:app", "How GPUs are cut by MIG: show, plan, apply, auto", ADMIN),
-    "node": Row("gpufairy.cli.nodes:app", "Hosts: list, drain, resume; waiting, accept, forget agents", ADMIN),
+    "node": Row("gpufairy.cli.nodes:app", "Hosts: list, drain, resume, maintenance; waiting, accept, forget agents", ADMIN),
+    "pool": Row("gpufairy.cli.pools:app", "GPU nodes in a cloud that come when asked for: add, list, show, remove", ADMIN),
     "share": Row("gpufairy.cli.shares:app", "How GPUs are shared: fGPU per GPU, and what is enforced", ADMIN),
+    "doctor": Row("gpufairy.main.doctor:doctor", "Say what is wrong with this machine and the server's, and how to mend it", ADMIN),
     "selftest": Row("gpufairy.cli.selftest:app", "Self-tests: isolation, show", ADMIN),
+    "leaks": Row("gpufairy.cli.leaks:leaks", "Show what is held and nobody has, and what was put right", ADMIN),
+    "alerts": Row("gpufairy.cli.alerts:app", "What is wrong: list, ack, silence, rules, channels, test, uptime", ADMIN),
+    "cluster": Row("gpufairy.cli.cluster_plan:app", "From several boxes to one cluster: plan", ADMIN),
+    "backup": Row("gpufairy.main.backup:app", "Back up users, sessions, the ledger, settings and keys: list", ADMIN),
+    "move": Row("gpufairy.cli.move:move_command", "Bring users, homes and history of one server to another", ADMIN),
     "simulate": Row("gpufairy.cli.simulate:simulate", "Try a policy on a trace, or on your own past, before you switch", ADMIN),
     "events": Row("gpufairy.cli.events:events", "Show what happened, and with -f what happens"),
     "up": Row("gpufairy.main.up:up", "Start the server here", MACHINE),
+    "restore": Row("gpufairy.main.restore:restore", "Put a backup back in place", MACHINE),
+    "upgrade": Row("gpufairy.main.upgrade:upgrade", "Say what a newer version would do to the database, and try it on a copy", MACHINE),
+    "support-bundle": Row("gpufairy.main.support:support_bundle", "Gather what helps whoever helps you, without secrets", MACHINE),
     "env": Row("gpufairy.main.envs:app", "Install JupyterLab or MLflow once, for all sessions", MACHINE),
     "agent": Row("gpufairy.main.agent:agent", "Watch this host and report to a server", MACHINE),
     "exporter": Row("gpufairy.main.exporter:exporter", "Serve this host's readings to Prometheus", MACHINE),
@@ -83,7 +99,11 @@ class LazyGroup(TyperGroup):
 
 def load(name: str) -> Any:
     module, _, attribute = COMMANDS[name].where.partition(":")
-    app: typer.Typer = getattr(importlib.import_module(module), attribute)
+    gc.disable()  # modules make a great many objects that stay: looking for garbage among them costs a fifth of the start
+    try:
+        app: typer.Typer = getattr(importlib.import_module(module), attribute)
+    finally:
+        gc.enable()
     command = get_command(app)
     command.name = name
     return command

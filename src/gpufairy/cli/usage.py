@@ -82,7 +82,9 @@ def _print_session(answer: Record) -> None:
 
 WORDS = {
     "gpus_held": "GPUs held", "gpus_used": "GPUs used", "gpu_memory_bytes": "GPU memory", "cpus": "CPUs used",
-    "memory_bytes": "memory", "gpus_unknown": "GPUs held, use not known",
+    "memory_bytes": "memory", "gpus_unknown": "GPUs held, use not known", "read_bytes_per_s": "read from disks",
+    "written_bytes_per_s": "written to disks", "received_bytes_per_s": "received", "sent_bytes_per_s": "sent",
+    "io_waited": "waited for disks",
 }  # fmt: skip
 
 
@@ -96,8 +98,8 @@ def sparkline(values: Sequence[float | None], width: int = WIDTH) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    if unit == "bytes":
-        return show_size(int(value))
+    if unit in ("bytes", "bytes_per_s"):
+        return show_size(int(value)) + ("/s" if unit == "bytes_per_s" else "")
     return f"{value:.0%}" if unit == "ratio" else f"{value:.2f}".rstrip("0").rstrip(".")
 
 

@@ -10,7 +10,12 @@ from typing import Any, Self
 import aiohttp
 
 from gpufairy.client import calls
+from gpufairy.client.alerts import AsyncAlertMethods
+from gpufairy.client.backups import AsyncBackupMethods
+from gpufairy.client.doctor import AsyncDoctorMethods
 from gpufairy.client.errors import ServerNotReached
+from gpufairy.client.host_care import AsyncHostMethods
+from gpufairy.client.pools import AsyncPoolMethods
 from gpufairy.client.protocol import (
     IS_IT_RUNNING,
     Call,
@@ -26,7 +31,7 @@ from gpufairy.client.protocol import (
 from gpufairy.client.transport import CHUNK_BYTES, CONNECT_LIMIT_S
 
 
-class AsyncFairy:
+class AsyncFairy(AsyncAlertMethods, AsyncBackupMethods, AsyncDoctorMethods, AsyncHostMethods, AsyncPoolMethods):
     """`async with AsyncFairy(url, token) as fairy`: it is made and closed inside the loop."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
@@ -103,11 +108,14 @@ class AsyncFairy:
     async def remove_image(self, image: str) -> None:
         await self._ask(calls.remove_image(image))
 
-    def logs(self, name: str, follow: bool = False, from_bytes: int = 0) -> AsyncIterator[bytes]:
-        return self._stream(calls.logs(name, follow=follow, from_bytes=from_bytes))
+    def logs(self, name: str, follow: bool = False, from_bytes: int = 0, *, this_attempt: bool = False) -> AsyncIterator[bytes]:
+        return self._stream(calls.logs(name, follow=follow, from_bytes=from_bytes, this_attempt=this_attempt))
 
     def results(self, name: str) -> AsyncIterator[bytes]:
         return self._stream(calls.results(name))
+
+    async def result_files(self, name: str) -> Any:
+        return await self._ask(calls.result_files(name))
 
     async def session_events(self, name: str) -> Any:
         return (await self._ask(calls.session_events(name)))["items"]
@@ -201,6 +209,14 @@ class AsyncFairy:
         """GPU-hours by "user", "session", "gpu" or "node"."""
         return await self._ask(calls.usage(since, by))
 
+    async def advice(self, session: str | None = None, *, user: str | None = None, all_users: bool = False) -> Any:
+        """What could be better, with its figures: of your sessions that run, or of one."""
+        return await self._ask(calls.advice(session, user, all_users))
+
+    async def session_summary(self, name: str) -> Any:
+        """Of one that is over: what it held and used, and what would have sufficed."""
+        return await self._ask(calls.session_summary(name))
+
     async def ledger(self, since: str | None = None, until: str | None = None, by: str | None = None) -> Any:
         """By "user" or "team": GPU-hours held, entitled, and ahead (below 0: behind)."""
         return await self._ask(calls.ledger(since, until, by))
@@ -243,6 +259,47 @@ class AsyncFairy:
 
     async def remove_team(self, name: str) -> None:
         await self._ask(calls.remove_team(name))
+
+    async def classes(self) -> Any:
+        return (await self._ask(calls.classes()))["items"]
+
+    async def school_class(self, name: str) -> Any:
+        return await self._ask(calls.school_class(name))
+
+    async def add_class(self, body: Record) -> Any:
+        """Of a roster, which is a file as base64. With "dry_run" only what it would do."""
+        return await self._ask(calls.add_class(body))
+
+    async def change_class(self, name: str, body: Record) -> Any:
+        return await self._ask(calls.change_class(name, body))
+
+    async def remove_class(self, name: str) -> None:
+        await self._ask(calls.remove_class(name))
+
+    async def do_to_class(self, name: str, deed: str, body: Record) -> Any:
+        """`deed`: "roster", "reset", "archive" or "links"."""
+        return await self._ask(calls.do_to_class(name, deed, body))
+
+    def hand_ins(self, name: str) -> AsyncIterator[bytes]:
+        """A tar stream; nothing at all when nobody has handed anything in."""
+        return self._stream(calls.hand_ins(name))
+
+    async def accounting(self, month: str | None = None, by: str | None = None) -> Any:
+        return await self._ask(calls.accounting(month, by, None, None))
+
+    def month_report(self, month: str | None, by: str | None, form: str, language: str | None = None) -> AsyncIterator[bytes]:
+        """The same as "csv", or as a page to print: "html"."""
+        return self._stream(calls.accounting(month, by, form, language))
+
+    async def disk(self, user: str | None = None, node: str | None = None) -> Any:
+        """What is yours on disk, or a user's; admins without a user: everybody's. With `node` only what lies on that host."""
+        return await self._ask(calls.disk(user, node))
+
+    async def disk_folders(self, place: str, below: str = "") -> Any:
+        return await self._ask(calls.disk_folders(place, below))
+
+    async def walk_disk(self) -> Any:
+        return await self._ask(calls.walk_disk())
 
     async def quotas(self, user: str | None = None) -> Any:
         return (await self._ask(calls.quotas(user)))["items"]

@@ -8,6 +8,7 @@ from gpufairy.core.team import checked_share
 
 IMAGE_LIMIT_S = 1800.0  # many GiB are written, or fetched
 CUT_LIMIT_S = 300.0  # a driver takes seconds for each instance, and a minute is waited for one that hangs
+CLASS_LIMIT_S = 300.0  # a thousand accounts are made one after the other; a month of a large house is added up
 PAGE = 200  # sessions asked for at a time: one answer of some 100 KiB
 
 
@@ -73,12 +74,16 @@ def remove_image(image: str) -> Call:
     return Call("DELETE", path_of("images", image=image), limit_s=IMAGE_LIMIT_S)
 
 
-def logs(name: str, *, follow: bool, from_bytes: int) -> Call:
-    return Call("GET", path_of("sessions", name, "logs", follow=follow, from_=from_bytes or None))
+def logs(name: str, *, follow: bool, from_bytes: int, this_attempt: bool) -> Call:
+    return Call("GET", path_of("sessions", name, "logs", follow=follow, from_=from_bytes or None, this_attempt=this_attempt))
 
 
 def results(name: str) -> Call:
     return Call("GET", path_of("sessions", name, "results"))
+
+
+def result_files(name: str) -> Call:
+    return Call("GET", path_of("sessions", name, "results", "files"))
 
 
 def session_events(name: str) -> Call:
@@ -179,6 +184,14 @@ def usage(since: str | None, by: str | None) -> Call:
     return Call("GET", path_of("usage", since=since, by=by))
 
 
+def advice(session: str | None, user: str | None, all_users: bool) -> Call:
+    return Call("GET", path_of("advice", session=session, user=user, all_users=all_users))
+
+
+def session_summary(name: str) -> Call:
+    return Call("GET", path_of("sessions", name, "summary"))
+
+
 def ledger(since: str | None, until: str | None, by: str | None) -> Call:
     return Call("GET", path_of("ledger", since=since, until=until, by=by))
 
@@ -233,6 +246,50 @@ def change_team(name: str, share: float) -> Call:
 
 def remove_team(name: str) -> Call:
     return Call("DELETE", path_of("teams", name))
+
+
+def classes() -> Call:
+    return Call("GET", path_of("classes"))
+
+
+def school_class(name: str) -> Call:
+    return Call("GET", path_of("classes", name))
+
+
+def add_class(body: Record) -> Call:
+    return Call("POST", path_of("classes"), body, limit_s=CLASS_LIMIT_S)
+
+
+def change_class(name: str, body: Record) -> Call:
+    return Call("PATCH", path_of("classes", name), body, limit_s=CLASS_LIMIT_S)
+
+
+def remove_class(name: str) -> Call:
+    return Call("DELETE", path_of("classes", name))
+
+
+def do_to_class(name: str, deed: str, body: Record) -> Call:
+    return Call("POST", path_of("classes", name, deed), body, limit_s=CLASS_LIMIT_S)
+
+
+def hand_ins(name: str) -> Call:
+    return Call("GET", path_of("classes", name, "handins"))
+
+
+def accounting(month: str | None, by: str | None, form: str | None, language: str | None) -> Call:
+    return Call("GET", path_of("accounting", month=month, by=by, format=form, language=language), limit_s=CLASS_LIMIT_S)
+
+
+def disk(user: str | None, node: str | None) -> Call:
+    return Call("GET", path_of("disk", user=user, node=node))
+
+
+def disk_folders(place: str, below: str) -> Call:
+    return Call("GET", path_of("disk", "folders", place=place, below=below or None))
+
+
+def walk_disk() -> Call:
+    return Call("POST", path_of("disk", "walks"), harmless=True)
 
 
 def quotas(user: str | None) -> Call:

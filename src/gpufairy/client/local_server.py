@@ -18,8 +18,9 @@ LOOK_EVERY_S = 0.05  # while it leaves: soon enough that nobody notices, seldom 
 class LocalServer:
     pid: int
     birth: str  # when the process began, in the system's own words (`birth_of`): a pid alone is used again
-    url: str
+    url: str  # as people reach it
     data: str
+    own_url: str = ""  # as whoever is on this machine does; empty: the same
 
     @property
     def alive(self) -> bool:
@@ -28,8 +29,11 @@ class LocalServer:
 
 def write_down(server: LocalServer, env: Mapping[str, str]) -> None:
     """Beside the sign-in, for the one started last; and in its own data folder, for each of several."""
+    noted: dict[str, str | int] = {
+        "pid": server.pid, "birth": server.birth, "url": server.url, "data": server.data, "own_url": server.own_url or server.url,
+    }  # fmt: skip
     for path in (_path(env), Path(server.data) / NOTE):
-        write_toml(path, {"pid": server.pid, "birth": server.birth, "url": server.url, "data": server.data})
+        write_toml(path, noted)
 
 
 def find_running(env: Mapping[str, str], folder: Path | None = None) -> LocalServer | None:
@@ -38,7 +42,7 @@ def find_running(env: Mapping[str, str], folder: Path | None = None) -> LocalSer
     pid, birth, url, data = (noted.get(name) for name in ("pid", "birth", "url", "data"))
     if not isinstance(pid, int) or pid <= 1 or not isinstance(birth, str):
         return None
-    server = LocalServer(pid, birth, str(url), str(data))
+    server = LocalServer(pid, birth, str(url), str(data), str(noted.get("own_url") or url))
     return server if server.alive else None
 
 

@@ -9,11 +9,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from gpufairy.client import calls
+from gpufairy.client.alerts import AlertMethods
+from gpufairy.client.backups import BackupMethods
+from gpufairy.client.doctor import DoctorMethods
+from gpufairy.client.host_care import HostMethods
+from gpufairy.client.pools import PoolMethods
 from gpufairy.client.protocol import JsonLines, Record, ServerSentEvents, free_of
 from gpufairy.client.transport import Transport
 
 
-class Fairy:
+class Fairy(AlertMethods, BackupMethods, DoctorMethods, HostMethods, PoolMethods):
     """Not for use by two threads at once: give each its own, by `again()`."""
 
     def __init__(self, url: str, token: str | None = None, limit_s: float | None = None) -> None:
@@ -100,12 +105,16 @@ class Fairy:
     def remove_image(self, image: str) -> None:
         self._transport.ask(calls.remove_image(image))
 
-    def logs(self, name: str, follow: bool = False, from_bytes: int = 0) -> Iterator[bytes]:
-        return self._transport.stream(calls.logs(name, follow=follow, from_bytes=from_bytes))
+    def logs(self, name: str, follow: bool = False, from_bytes: int = 0, *, this_attempt: bool = False) -> Iterator[bytes]:
+        return self._transport.stream(calls.logs(name, follow=follow, from_bytes=from_bytes, this_attempt=this_attempt))
 
     def results(self, name: str) -> Iterator[bytes]:
         """A tar stream; nothing at all when the session wrote no results."""
         return self._transport.stream(calls.results(name))
+
+    def result_files(self, name: str) -> Any:
+        """Which files they are, with their sizes."""
+        return self._transport.ask(calls.result_files(name))
 
     def session_events(self, name: str) -> Any:
         return self._transport.ask(calls.session_events(name))["items"]
@@ -202,6 +211,14 @@ class Fairy:
         """GPU-hours by "user", "session", "gpu" or "node"."""
         return self._transport.ask(calls.usage(since, by))
 
+    def advice(self, session: str | None = None, *, user: str | None = None, all_users: bool = False) -> Any:
+        """What could be better, with its figures: of your sessions that run, or of one."""
+        return self._transport.ask(calls.advice(session, user, all_users))
+
+    def session_summary(self, name: str) -> Any:
+        """Of one that is over: what it held and used, and what would have sufficed."""
+        return self._transport.ask(calls.session_summary(name))
+
     def ledger(self, since: str | None = None, until: str | None = None, by: str | None = None) -> Any:
         """By "user" or "team": GPU-hours held, entitled, and ahead (below 0: behind)."""
         return self._transport.ask(calls.ledger(since, until, by))
@@ -245,6 +262,47 @@ class Fairy:
 
     def remove_team(self, name: str) -> None:
         self._transport.ask(calls.remove_team(name))
+
+    def classes(self) -> Any:
+        return (self._transport.ask(calls.classes()))["items"]
+
+    def school_class(self, name: str) -> Any:
+        return self._transport.ask(calls.school_class(name))
+
+    def add_class(self, body: Record) -> Any:
+        """Of a roster, which is a file as base64. With "dry_run" only what it would do."""
+        return self._transport.ask(calls.add_class(body))
+
+    def change_class(self, name: str, body: Record) -> Any:
+        return self._transport.ask(calls.change_class(name, body))
+
+    def remove_class(self, name: str) -> None:
+        self._transport.ask(calls.remove_class(name))
+
+    def do_to_class(self, name: str, deed: str, body: Record) -> Any:
+        """`deed`: "roster", "reset", "archive" or "links"."""
+        return self._transport.ask(calls.do_to_class(name, deed, body))
+
+    def hand_ins(self, name: str) -> Iterator[bytes]:
+        """A tar stream; nothing at all when nobody has handed anything in."""
+        return self._transport.stream(calls.hand_ins(name))
+
+    def accounting(self, month: str | None = None, by: str | None = None) -> Any:
+        return self._transport.ask(calls.accounting(month, by, None, None))
+
+    def month_report(self, month: str | None, by: str | None, form: str, language: str | None = None) -> Iterator[bytes]:
+        """The same as "csv", or as a page to print: "html"."""
+        return self._transport.stream(calls.accounting(month, by, form, language))
+
+    def disk(self, user: str | None = None, node: str | None = None) -> Any:
+        """What is yours on disk, or a user's; admins without a user: everybody's. With `node` only what lies on that host."""
+        return self._transport.ask(calls.disk(user, node))
+
+    def disk_folders(self, place: str, below: str = "") -> Any:
+        return self._transport.ask(calls.disk_folders(place, below))
+
+    def walk_disk(self) -> Any:
+        return self._transport.ask(calls.walk_disk())
 
     def quotas(self, user: str | None = None) -> Any:
         """Those that count for you, or for `user`; admins without a user: all."""

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gpufairy.control.clock import Clock, boot_s
 from gpufairy.core.agent import Agent, AgentWaiting, fingerprint, signed_bytes
+from gpufairy.core.amounts import shown
 from gpufairy.core.errors import Conflict, NoSuchThing, NotAllowed
 from gpufairy.core.names import nearest
 from gpufairy.store.agents import Agents as StoredAgents
@@ -83,8 +84,8 @@ class Agents:
         async with self._one_at_a_time:
             asker = self._waiting.get(name)
             if asker is None:
-                near = nearest(name, self._waiting)
-                raise NoSuchThing(f"no agent of a host {name!r} asks to be let in{near}", "Start `fairy agent --server URL` there first.")
+                found = f"no agent of a host {shown(name)} asks to be let in{nearest(name, self._waiting)}"
+                raise NoSuchThing(found, "Start `fairy agent --server URL` there first.")
             if wanted is not None and wanted != fingerprint(asker.key):
                 found = f"the agent of {name} has the key {fingerprint(asker.key)}, not {wanted}"
                 raise Conflict(found, "Compare it with what the agent printed on that host.")
@@ -98,7 +99,7 @@ class Agents:
     async def remove(self, name: str) -> None:
         async with self._one_at_a_time:
             if name not in self._agents and name not in self._waiting:
-                raise NoSuchThing(f"no agent of a host {name!r}{nearest(name, self._agents)}", "See `fairy node list`.")
+                raise NoSuchThing(f"no agent of a host {shown(name)}{nearest(name, self._agents)}", "See `fairy node list`.")
             await self._stored.remove(name)
             for known in (self._agents, self._waiting, self._lines):
                 known.pop(name, None)

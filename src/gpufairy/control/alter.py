@@ -6,6 +6,7 @@ from gpufairy.control.converge import act
 from gpufairy.control.house import House
 from gpufairy.control.notices import About
 from gpufairy.control.registry import Caller
+from gpufairy.core import failpoints
 from gpufairy.core.amounts import show_duration
 from gpufairy.core.errors import BadInput, Conflict
 from gpufairy.core.image import kept_name
@@ -31,18 +32,24 @@ async def keep_longer(house: House, caller: Caller, session: Session, time: time
 
 
 async def swap_image(house: House, caller: Caller, session: Session, image: str) -> Session:
-    """Same name, home, mounts and seat; what it was is kept as an image first, to go back to."""
+    """Same name, home, mounts and seat; what it was is kept as an image first, to go back to, where images can be made.
+
+    Where none can, what was installed outside of the home is lost, and the session's events say so."""
     shelf = house.gallery.on_shelf()
     session = running(house, session)
     name = (await house.gallery.chosen(caller, replace(session.request, image=image), house.nodes)).image
     assert name is not None
-    if await shelf.image(name) is None:  # fetched while the old one still runs: nobody waits longer than they must
+    if shelf.fetches and await shelf.image(name) is None:  # fetched while the old one still runs: nobody waits longer than they must
         async for _ in shelf.pull(name):
             pass
-    kept = await shelf.commit(workload_id(session), kept_name(session.id, session.attempt))
+    lost = "" if not shelf.no_commits else f"what was installed outside of its home is not kept: {shelf.no_commits}"
+    kept = session.request.image or house.gallery.rules.default
+    if not lost:
+        kept = (await shelf.commit(workload_id(session), kept_name(session.id, session.attempt))).name
+    failpoints.passing("after_swap_kept_before_written")
     while True:
         session = running(house, session)
-        if await took(house, swap(session, name, kept.name, house.clock(), caller.user.name)):
+        if await took(house, swap(session, name, kept, house.clock(), caller.user.name, lost=lost)):
             # Should this be lost in a crash, the loops end it when its grace is over.
             order = Order(deed=Deed.STOP, workload=workload_id(session), grace=house.policy.stop_grace)
             act(house, order, Deed.STOP)

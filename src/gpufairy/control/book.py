@@ -1,4 +1,5 @@
 """Book: every live session as last written, sorted for those who look. The store is the truth; the only writer keeps this in step."""
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -20,6 +21,8 @@ class Book:
         self._interactive: dict[str, dict[str, Session]] = {}  # by owner: few, however long the queue is
         self._may_line_up: set[str] = set()
         self._reserved: set[tuple[str, str]] = set()
+        self._coming_of: Counter[str] = Counter()  # names reserved, by owner
+        self._held_back_of: Counter[str] = Counter()
         self._ended_names: dict[tuple[str, str], None] = {}  # oldest first
 
     def __len__(self) -> int:
@@ -51,13 +54,19 @@ class Book:
         """Nobody else is given these names while they are being written."""
         wanted = {(owner, name) for name in names}
         self._reserved |= wanted
+        self._coming_of[owner] += len(wanted)
         try:
             yield
         finally:
             self._reserved -= wanted
+            self._coming_of[owner] -= len(wanted)
 
     def waiting(self) -> int:
         return sum(len(queue) for queue in self.queues.values()) + len(self.held_back)
+
+    def waiting_of(self, owner: str) -> int:
+        """Those that are just being written too, so that nobody gets past a limit by asking for many at once."""
+        return len(self.queues.get(owner, ())) + self._held_back_of[owner] + self._coming_of[owner]
 
     def interactive_of(self, owner: str) -> list[Session]:
         """Those they may come into, oldest first."""
@@ -83,6 +92,7 @@ class Book:
             self.active[session.id] = session
         elif session.request.after and session.id not in self._may_line_up:
             self.held_back[session.id] = session
+            self._held_back_of[session.owner] += 1
         else:
             self.queues.setdefault(session.owner, Queue()).add(session)
             if session.request.gang is not None:
@@ -103,7 +113,11 @@ class Book:
             del self._interactive[old.owner][session_id]
             if not self._interactive[old.owner]:
                 del self._interactive[old.owner]
-        if self.active.pop(session_id, None) is None and self.held_back.pop(session_id, None) is None:
+        if self.active.pop(session_id, None) is not None:
+            return
+        if self.held_back.pop(session_id, None) is not None:
+            self._held_back_of[old.owner] -= 1
+        else:
             queue = self.queues[old.owner]
             queue.remove(old)
             if not queue:

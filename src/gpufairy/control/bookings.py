@@ -2,14 +2,14 @@
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from gpufairy.control.clock import Clock
 from gpufairy.control.registry import Caller, Registry
 from gpufairy.control.teams import Teams
-from gpufairy.core.amounts import shown
+from gpufairy.core.amounts import show_count, shown
 from gpufairy.core.booking import NEVER_USED, Booking, Calendar, Use
 from gpufairy.core.booking_choice import BookingAsk, Limits, full_words, make_booking
 from gpufairy.core.booking_repair import Place, places
@@ -29,6 +29,7 @@ class Bookings:
     def __init__(self, store: StoredBookings, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self.limits = NO_LIMITS_SAID
+        self.closed: Callable[[], Sequence[Booking]] = tuple  # what is out of use, as if it were booked for nobody
         self._bookings: dict[str, Booking] = {}
         self._used_at: Mapping[Use, datetime] = NEVER_USED
         self._known: dict[str, Place] = {}  # of every GPU ever seen by this server, where it was
@@ -45,9 +46,11 @@ class Bookings:
         now = self._clock()
         return sorted((one for one in self._bookings.values() if one.end > now), key=lambda one: (one.start, one.id))
 
-    def calendar(self, holding: Iterable[Session], now: datetime | None = None) -> Calendar:
-        """`holding`: all sessions with a seat. `now`: where the caller compares times with it."""
-        made = Calendar.of(self._bookings.values(), holding, now or self._clock(), self._used_at)
+    def calendar(self, holding: Iterable[Session], now: datetime | None = None, *, and_closed: bool = False) -> Calendar:
+        """`holding`: all sessions with a seat. `now`: where the caller compares times with it. `and_closed`: what is out of use, too,
+        for whoever looks for room; nobody is sent away for it."""
+        bookings = (*self._bookings.values(), *(self.closed() if and_closed else ()))
+        made = Calendar.of(bookings, holding, now or self._clock(), self._used_at)
         self._used_at = made.used_at
         return made
 
@@ -72,10 +75,10 @@ class Bookings:
             booking_id = await self._new_id() if key is None else id_of_key(ask.made_by, key)
             if (before := await self._store.get(booking_id)) is not None:
                 return as_asked_before(before, ask)
-            now, coming = self._clock(), self.coming()
+            now, coming = self._clock(), [*self.coming(), *self.closed()]
             made = make_booking(ask, booking_id, nodes=nodes, bookings=coming, holding=holding, limits=self.limits, now=now)
             until = f"{full_words(made.start)} to {full_words(made.end)}"
-            await self._put(made, f"{len(made.gpus)} GPUs for {', '.join(made.who)}, {until}", "booked", ask.made_by)
+            await self._put(made, f"{show_count(len(made.gpus), 'GPU')} for {', '.join(made.who)}, {until}", "booked", ask.made_by)
             return made
 
     async def cancel(self, caller: Caller, booking_id: str) -> Booking:

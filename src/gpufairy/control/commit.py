@@ -1,6 +1,7 @@
 """Commit: a running session becomes an image. What came into it is told, and kept with it."""
 from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
+from gpufairy.core import failpoints
 from gpufairy.core.amounts import show_size
 from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NotAllowed, QuotaExceeded
 from gpufairy.core.image import ImageState, MadeImage, image_name, is_ours, own_prefix, package_difference
@@ -28,9 +29,9 @@ LONGEST_LINE = 200
 
 
 async def commit(house: House, caller: Caller, session: Session, name: str) -> MadeImage:
-    gallery = house.gallery
-    gallery.on_shelf()
-    rules = gallery.rules
+    gallery, rules = house.gallery, house.gallery.rules
+    if why_not := gallery.on_shelf().no_commits:
+        raise EngineRefused(f"no image can be made of a session: {why_not}", "Or build one by a Dockerfile, and push it to a registry.")
     name = image_name(name)
     if rules.commit == "off":
         raise NotAllowed("no images are made from sessions here", "Ask an admin.")
@@ -49,7 +50,15 @@ def check_quota(house: House, owner: str) -> None:
 
 async def made(house: House, session: Session, name: str) -> MadeImage:
     made_from = session.request.image or house.gallery.rules.default
-    image = await house.gallery.on_shelf().commit(workload_id(session), name)
+    if house.gallery.made_named(name) is None:
+        # Written first: an image that nobody wrote down would be nobody's, for all to use, and its name taken for ever.
+        await house.gallery.put(MadeImage(name, "", session.owner, made_from, session.id, session.name, 0, house.clock()))
+    try:
+        image = await house.gallery.on_shelf().commit(workload_id(session), name)
+    except EngineRefused:
+        await house.gallery.give_up(name)
+        raise
+    failpoints.passing("after_image_made_before_noted")
     packages = await package_changes(house.gallery.on_shelf(), made_from, name)
     free = house.gallery.rules.commit == "free"
     state, decided_by = (ImageState.APPROVED, "policy") if free else (ImageState.WAITING, None)

@@ -1,14 +1,19 @@
 """The converge loop: brings what the engine runs and what the store says together. Write first, act second."""
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
 from gpufairy.control.house import House
+from gpufairy.core import failpoints
 from gpufairy.core.adopt import as_others_sit
-from gpufairy.core.errors import EngineRefused, EngineSilent, NotLeader
+from gpufairy.core.arrive import Arrival, arrivals, arrived, stranded
+from gpufairy.core.errors import EngineRefused, EngineSilent, NoSuchThing, NotLeader
 from gpufairy.core.lifecycle import Phase
+from gpufairy.core.people import Role
+from gpufairy.core.pool import pool_coming
 from gpufairy.core.reconcile import (
     ADOPTED,
     Deed,
@@ -20,6 +25,7 @@ from gpufairy.core.reconcile import (
     node_silent,
     reconcile,
     refused,
+    turned_away,
 )
 from gpufairy.core.session import Session
 from gpufairy.core.steps import event
@@ -29,7 +35,10 @@ log = logging.getLogger("gpufairy.converge")
 
 
 
-async def converge(house: House) -> None:
+async def converge(house: House) -> float:
+    """Returns how long it took: it rests as long. Each change wakes it, and each time it looks at all sessions: with thousands of them it
+    would do nothing else, and find little new each time."""
+    began_s = time.monotonic()
     if house.store.lease_lost.is_set():
         raise NotLeader("another server leads now", "This one ends; start it again and it waits for its turn.")
     # Taken before the look: one whose launch ends in between is not on the list, and not gone either.
@@ -38,7 +47,7 @@ async def converge(house: House) -> None:
         workloads = await house.engine.list_mine()
     except EngineSilent as error:
         await no_answer(house, error)
-        return
+        return 0.0
     if house.silent_since is None:
         await take_stock(house, workloads)
     else:
@@ -48,9 +57,35 @@ async def converge(house: House) -> None:
             await house.look_at_nodes()
         house.bells.place.set()
     sessions = [session for session in house.book.active.values() if workload_id(session) not in launching]
+    if found := arrived(sessions, workloads):
+        await nodes_came(house, found, workloads)
+        sessions = [house.book.active[one.id] for one in sessions if one.id in house.book.active]
+    await obey(house, stranded(sessions, workloads, house.nodes, house.clock(), house.policy))
+    for session, workload in turned_away(sessions, workloads):
+        await go_back(house, session, workload.why, counts=not workload.crowded_out)
+        act(house, Order(deed=Deed.CLEAR, workload=workload.id), Deed.CLEAR)
+    sessions = [session for session in sessions if house.book.get(session.id) is session]
     leaving = {workload_id(session) for session in sessions if session.phase is Phase.STOPPING}
     house.asked_to_leave = {workload: at for workload, at in house.asked_to_leave.items() if workload in leaving}
-    await obey(house, reconcile(sessions, workloads, house.clock(), house.policy, house.asked_to_leave))
+    orders = reconcile(sessions, workloads, house.clock(), house.policy, house.asked_to_leave)
+    house.leak_notes.released(await obey(house, orders))
+    return time.monotonic() - began_s
+
+
+async def nodes_came(house: House, found: Sequence[Arrival], workloads: Sequence[Workload]) -> None:
+    """Those for whom a node was woken are on it now."""
+    async with house.placing:  # nobody is given a place there meanwhile
+        if {arrival.node for arrival in found} - {node.name for node in house.nodes}:
+            await house.look_at_nodes()
+        now = house.clock()
+        holding = house.book.holding()
+        await obey(house, arrivals(found, holding=holding, workloads=workloads, nodes=house.nodes, now=now, policy=house.policy))
+    came_at = {node.name: node.came_at for node in house.nodes}
+    moved = [one for one in found if house.node_of(one.session.id) == one.node]
+    for node, session in {one.node: one.session for one in moved}.items():
+        pool, joined, since = pool_coming(session.seat.node if session.seat else ""), came_at.get(node), session.placed_at
+        if pool is not None and joined is not None and since is not None and joined > since:  # else it was there before, and had room again
+            await house.pools.came(pool, now - since)
 
 
 async def take_stock(house: House, workloads: Sequence[Workload]) -> None:
@@ -77,11 +112,14 @@ async def no_answer(house: House, error: EngineSilent) -> None:
         await obey(house, node_silent(list(house.book.active.values()), now, f"no answer from {house.engine.name}: {error}"))
 
 
-async def obey(house: House, orders: Sequence[Order]) -> None:
+async def obey(house: House, orders: Sequence[Order]) -> list[Order]:
+    """Those whose write took, or that had none."""
     took = {id(change) for change in await house.save([order.change for order in orders if order.change is not None])}
-    for order in orders:
-        if order.deed is not None and (order.change is None or id(order.change) in took):
+    obeyed = [order for order in orders if order.change is None or id(order.change) in took]
+    for order in obeyed:
+        if order.deed is not None:
             act(house, order, order.deed)
+    return obeyed
 
 
 def act(house: House, order: Order, deed: Deed) -> None:
@@ -90,20 +128,30 @@ def act(house: House, order: Order, deed: Deed) -> None:
     elif deed is Deed.STOP and order.workload is not None:
         house.deeds.begin(deed, order.workload, partial(stop, house, order.workload, order.grace))
     elif deed is Deed.CLEAR and order.workload is not None:
-        house.deeds.begin(deed, order.workload, partial(house.engine.clear, order.workload))
+        house.deeds.begin(deed, order.workload, partial(clear, house, order.workload))
 
 
 async def stop(house: House, workload: WorkloadId, grace: timedelta) -> None:
     asked_at = house.clock()
+    failpoints.passing("before_stop")
     await house.engine.stop(workload, grace)
+    failpoints.passing("after_stop_before_noted")
     house.asked_to_leave[workload] = asked_at
+
+
+async def clear(house: House, workload: WorkloadId) -> None:
+    failpoints.passing("before_clear")
+    await house.engine.clear(workload)
+    failpoints.passing("after_clear")
 
 
 async def launch(house: House, session: Session) -> None:
     if house.book.get(session.id) != session:
         return  # it was told to stop, or is over, while this waited for its turn
     try:
-        await house.engine.launch(session)
+        failpoints.passing("before_launch")
+        await house.engine.launch(house.gallery.as_started(session, is_admin=is_admins(house, session)))
+        failpoints.passing("after_launch_before_noted")
         await house.gallery.note_use(session.request, session.owner)
     except EngineRefused as error:
         await go_back(house, session, str(error))
@@ -112,10 +160,17 @@ async def launch(house: House, session: Session) -> None:
         log.warning("launch of %s: no answer: %s", session.id, error)
 
 
-async def go_back(house: House, session: Session, why: str) -> None:
+def is_admins(house: House, session: Session) -> bool:
+    try:
+        return house.registry.user(session.owner).role is Role.ADMIN
+    except NoSuchThing:  # found by its label alone, in a database that is new
+        return False
+
+
+async def go_back(house: House, session: Session, why: str, *, counts: bool = True) -> None:
     """One that the engine would not launch, and all of its gang."""
     now, policy = house.clock(), house.policy
-    made = refused(session, now, why, policy)
+    made = refused(session, now, why, policy, counts=counts)
     orders = [Order(made), *back_with(made, house.book.active.values(), now, why, policy)]
     while orders:  # one may have come a step further while this was written
         await obey(house, orders)
@@ -129,7 +184,7 @@ async def tidy(house: House, workloads: Sequence[Workload]) -> None:
         return
     ended = await house.store.sessions.ended([workload.id.session_id for workload in strays])
     orders, unknown = leftovers(strays, house.book, ended)
-    await obey(house, orders)
+    house.leak_notes.stopped(await obey(house, orders), strays)
     await adopt(house, unknown)
 
 

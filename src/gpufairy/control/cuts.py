@@ -16,9 +16,11 @@ class Cuts:
         self._auto: dict[str, bool] = {}
         self._cuts: dict[str, Cut] = {}
         self.in_hand: set[str] = set()  # GPUs that are being cut
+        self.version = 0  # counts up when any of this changes
 
     async def load(self) -> None:
         self._auto = json.loads(await self._meta.get(AUTO) or "{}")
+        self.version += 1
 
     def applied(self, node: Node) -> Node:
         """One that is being cut is like one whose cut follows the queue: nobody is turned away at the door for what it may have soon."""
@@ -30,8 +32,10 @@ class Cuts:
     async def set_auto(self, gpus: Mapping[str, bool]) -> None:
         await self._meta.put(AUTO, json.dumps({**self._auto, **gpus}))
         self._auto.update(gpus)
+        self.version += 1
 
     def put(self, gpu: str, cut: Cut, *, in_hand: bool = False) -> None:
         """Whoever calls this looks at the nodes again."""
         self._cuts[gpu] = cut
         self.in_hand = self.in_hand | {gpu} if in_hand else self.in_hand - {gpu}
+        self.version += 1

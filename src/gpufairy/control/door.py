@@ -9,7 +9,9 @@ from functools import partial
 from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
 from gpufairy.core.admit import check_ever_fits, check_fit_together
-from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NeverFits, NoSuchThing, NotAllowed
+from gpufairy.core.amounts import shown
+from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NeverFits, NoSuchThing, NotAllowed, TooMany
+from gpufairy.core.limits import Limit
 from gpufairy.core.names import idempotency_key, made_up, nearest, session_name
 from gpufairy.core.people import User
 from gpufairy.core.session import Outcome, Request, Session, Wanted
@@ -33,14 +35,17 @@ async def submit(house: House, caller: Caller, body: SubmitBody, presets: Mappin
 async def asked_for(house: House, caller: Caller, body: SubmitBody, presets: Mapping[str, SubmitBody]) -> list[Session]:
     """The sessions that this would make; nothing is written. Raises whatever it would be refused for."""
     user = caller.user
-    submission = understood(from_preset(body, presets), has_gpus=any(node.gpus for node in house.nodes))
+    house.classes.check_may_start(user)
+    body = house.classes.filled(user, body)
+    submission = understood(from_preset(body, presets), has_gpus=any(node.gpus for node in house.with_coming))
     check_rights(caller, submission)
     request = replace(submission.request, after=await ids_of(house, user, submission.request.after))
-    check_ever_fits(request, house.nodes, mig_tables())
+    check_ever_fits(request, house.with_coming, mig_tables())
     if submission.together:
-        check_fit_together(request, submission.count or 1, house.nodes)
+        check_fit_together(request, submission.count or 1, house.with_coming)
         request = replace(request, gang=secrets.token_hex(10), gang_size=submission.count or 1)
-    request = await house.gallery.chosen(caller, request, house.nodes)
+    request = await house.gallery.chosen(caller, request, house.with_coming)
+    request = replace(request, mounts=house.classes.mounts(user, request.mounts, root_inside=is_root(house, request)))
     check_engine(house, request)
     # From here to the end nothing is awaited: nobody else is given these names before the caller has reserved them.
     now = house.clock()
@@ -51,8 +56,21 @@ async def asked_for(house: House, caller: Caller, body: SubmitBody, presets: Map
         )
         for name in names_for(house, user, submission)
     ]  # fmt: skip
-    house.quotas.check(sessions[0], house.nodes)
+    house.quotas.check(sessions[0], house.with_coming)
+    check_room_in_line(house, user.name, len(sessions))
     return sessions
+
+
+def check_room_in_line(house: House, owner: str, more: int) -> None:
+    waiting, most = house.book.waiting_of(owner), house.policy.most_queued
+    if waiting + more > most:
+        house.refusals.count(Limit.QUEUED_PER_USER)
+        found = f"{owner} has {waiting:,} sessions that wait, and {most:,} is the most; {more:,} more asked"
+        raise TooMany(found, "Let some of them start, or stop some. An admin can allow more: limits.queued_per_user.")
+
+
+def is_root(house: House, request: Request) -> bool:
+    return request.image is not None and house.gallery.rules.root_inside(request.image)
 
 
 def check_engine(house: House, request: Request) -> None:
@@ -67,7 +85,7 @@ def from_preset(body: SubmitBody, presets: Mapping[str, SubmitBody]) -> SubmitBo
         return body
     if body.preset not in presets:
         offered = ", ".join(sorted(presets)) or "none"
-        raise BadInput(f"preset: no {body.preset!r}{nearest(body.preset, presets)}", f"Presets offered here: {offered}.")
+        raise BadInput(f"preset: no {shown(body.preset)}{nearest(body.preset, presets)}", f"Presets offered here: {offered}.")
     return body.filled_from(presets[body.preset])
 
 

@@ -2,6 +2,7 @@
 import asyncio
 from dataclasses import dataclass
 
+from gpufairy.control.advise import greeting_advice
 from gpufairy.control.bell import rung
 from gpufairy.control.door import submit
 from gpufairy.control.find import wait_of
@@ -80,6 +81,7 @@ async def until_left(house: House, user: User, wait_s: float) -> None:
 
 
 async def started_for(house: House, user: User, default: SubmitBody) -> Session:
+    default = house.classes.default_for(user) or default
     body = default.model_copy(update={"name": DEFAULT_NAME, "kind": SessionKind.INTERACTIVE.value, "count": None})
     try:
         return (await submit(house, Caller(user, "full"), body, {}, None))[0]
@@ -109,7 +111,9 @@ async def entry(house: House, session: Session) -> Entry:
     if session.phase is not Phase.RUNNING:
         return Entry(session, None, words=words(house, session))
     try:
-        return Entry(session, await house.engine.door(workload_id(session)), greeting=greeting(session, house.gallery.root_inside(session)))
+        door = await house.engine.door(workload_id(session))
+        said = greeting(session, house.gallery.root_inside(session)), await greeting_advice(house, session)
+        return Entry(session, door, greeting=". ".join(part for part in said if part))
     except EngineRefused as error:  # it has just ended, and the loops do not know yet
         return Entry(session, None, words=str(error))
 

@@ -37,4 +37,4 @@ def wait_of(house: House, session: Session, caller: Caller | None = None, *, adv
     if session.phase is not Phase.QUEUED:
         return None
     shown = None if caller is None else partial(may_see_of, caller)
-    return explain(session, house.outlook(), waits_for(house, session), house.clock(), shown=shown, advise=advise)
+    return explain(session, house.outlook(session.since), waits_for(house, session), house.clock(), shown=shown, advise=advise)

@@ -53,15 +53,19 @@ async def ticking(chunks: AsyncIterator[bytes], every_s: float, hurry: asyncio.E
             await chunks.aclose()
 
 
-async def all_logs(house: House, session_id: str, follow: bool, from_bytes: int = 0) -> AsyncIterator[bytes]:
-    """The logs of its attempts, one after the other, from that offset on. Following ends when the session has, not when an attempt has."""
-    attempt = 0
+async def all_logs(
+    house: House, session_id: str, follow: bool, from_bytes: int = 0, *, this_attempt: bool = False
+) -> AsyncIterator[bytes]:
+    """The logs of its attempts, one after the other, from that offset on. Following ends with the session, or with the attempt of now."""
+    attempt, last = 0, None
     with house.bells.listen(session_id) as bell:
         while True:
             bell.clear()
             session = await current(house, session_id)
-            if session is None:
+            if session is None or attempt == last:
                 return
+            if last is None and this_attempt:
+                last = session.attempt if session.phase is not Phase.QUEUED else session.attempt - 1
             if attempt == session.attempt:
                 if not follow or session.phase is Phase.ENDED:
                     return

@@ -1,4 +1,4 @@
-"""What admins change about people, teams, quotas, nodes, shares and images: done, counted on at once, and written down with who did it.
+"""What people change about themselves, and admins about all else: done, counted on at once, and written down with who did it.
 
 API and pages call these; whether the caller may is checked before.
 """
@@ -6,16 +6,19 @@ from datetime import timedelta
 
 from gpufairy.control.audit import note
 from gpufairy.control.house import House
+from gpufairy.control.registry import PAGE_SCOPE
+from gpufairy.control.roster import in_force
 from gpufairy.core.agent import Agent
-from gpufairy.core.amounts import show_duration
+from gpufairy.core.amounts import show_duration, show_size
 from gpufairy.core.errors import Conflict, NoSuchThing
 from gpufairy.core.image import ImageState, MadeImage, image_name
 from gpufairy.core.names import label, nearest, node_name
 from gpufairy.core.node import Sharing
-from gpufairy.core.people import Token, User
+from gpufairy.core.people import Key, Token, User
 from gpufairy.core.quota_rules import Quota
 from gpufairy.core.share import PARTS
 from gpufairy.core.sharing import ShareRule
+from gpufairy.core.ssh_key import parse_key
 from gpufairy.core.team import Team
 from gpufairy.wire.people import UserBody, UserChangeBody, read_role
 from gpufairy.wire.teams import QuotaBody
@@ -57,6 +60,34 @@ async def revoke_token(house: House, actor: str, token_id: str) -> None:
     await note(house, actor, f"user:{token.user}", "token_revoked", f"{token.label}, {token.scope}")
 
 
+async def sign_out_everywhere(house: House, actor: str, user: str) -> int:
+    """Every browser of theirs; tokens of the command line and SSH keys stay. How many they were."""
+    browsers = [token for token in house.registry.tokens(user) if token.scope == PAGE_SCOPE]
+    for token in browsers:
+        await house.registry.revoke_token(token.id)
+    await note(house, actor, f"user:{user}", "signed_out_everywhere", f"{len(browsers)} browsers")
+    return len(browsers)
+
+
+async def add_key(house: House, actor: str, user: str, text: str) -> Key:
+    """It opens from now on: the SSH gateway knows of it when this returns. One that is there already is no change."""
+    key = parse_key(text, house.registry.user(user).name, house.clock())
+    if await house.keyring.add(key):
+        await note(house, actor, f"user:{user}", "key_added", key_words(key))
+        await in_force(house)
+    return key
+
+
+async def remove_key(house: House, actor: str, user: str, fingerprint: str) -> None:
+    key = await house.keyring.remove(user, fingerprint)
+    await note(house, actor, f"user:{user}", "key_removed", key_words(key))
+    await in_force(house)
+
+
+def key_words(key: Key) -> str:
+    return f"{key.fingerprint} {key.comment}".strip()
+
+
 async def add_team(house: House, actor: str, name: str, share: float) -> Team:
     team = await house.teams.add(name, share)
     await note(house, actor, f"team:{name}", "team_added", f"share {team.share:g}")
@@ -81,6 +112,7 @@ async def remove_team(house: House, actor: str, name: str) -> None:
 async def set_quota(house: House, actor: str, body: QuotaBody) -> Quota:
     quota = await house.quotas.set(body.of, body.gpu_kind, body.changed, house.nodes)
     house.bells.place.set()
+    house.disk.limits_changed.set()
     await note(house, actor, f"quota:{quota.of}", "quota_set", quota_words(quota))
     return quota
 
@@ -90,6 +122,7 @@ def quota_words(quota: Quota) -> str:
         "" if quota.gpu_parts is None else f"{quota.gpu_parts / PARTS:g} GPUs",
         "" if quota.gpu_hours_week is None else f"{quota.gpu_hours_week:g} GPU-hours a week",
         "" if quota.sessions is None else f"{quota.sessions} sessions",
+        "" if quota.disk_bytes is None else f"{show_size(quota.disk_bytes)} on disk",
     ]
     return f"kind {quota.gpu_kind}: {', '.join(bound for bound in bounds if bound) or 'no bound'}"
 
@@ -97,6 +130,7 @@ def quota_words(quota: Quota) -> str:
 async def unset_quota(house: House, actor: str, of: str, gpu_kind: str) -> None:
     await house.quotas.unset(of, gpu_kind)
     house.bells.place.set()
+    house.disk.limits_changed.set()
     await note(house, actor, f"quota:{of}", "quota_removed", f"kind {gpu_kind}")
 
 
@@ -107,6 +141,10 @@ async def set_drained(house: House, actor: str, name: str, why: str | None) -> N
         raise Conflict(f"{name} is only watched: no sessions are started there", "To hear no more of it: fairy node forget NAME.")
     if name not in names:
         raise NoSuchThing(f"no node {name[:60]!r}{nearest(name, names)}", "See `fairy node list`.")
+    window = house.maintenance.running(name, house.clock())
+    if why is None and window is not None and name not in await house.store.nodes.drained():
+        found = f"{name} is not drained: it is worked on ({window.why}) until {window.end:%Y-%m-%d %H:%M} UTC"
+        raise Conflict(found, f"End that first: fairy node maintenance --end {window.id}.")
     await house.store.nodes.set_drained(name, why)
     await house.look_at_nodes()
     house.bells.place.set()
@@ -115,14 +153,16 @@ async def set_drained(house: House, actor: str, name: str, why: str | None) -> N
 
 async def accept_agent(house: House, actor: str, name: str, fingerprint: str | None) -> Agent:
     agent = await house.agents.accept(node_name(name), fingerprint, actor)
+    house.watch.await_first(name)
     await note(house, actor, f"node:{name}", "agent_accepted", "its reports are taken")
     return agent
 
 
 async def forget_agent(house: House, actor: str, name: str) -> None:
-    """Takes no more reports of this host. What it told stays in the history."""
+    """Takes no more reports of this host. What it told stays in the history; what lies on its disks is not known any more."""
     await house.agents.remove(name)
     house.watch.forget(name)
+    await house.disk.forget_node(name)
     await note(house, actor, f"node:{name}", "agent_forgotten", "no more reports are taken of it")
 
 

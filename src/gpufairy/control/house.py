@@ -1,25 +1,35 @@
 """House: what the loops and the edges share. Every write of a session goes through here, so that store, book and bells agree."""
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from gpufairy.control.agents import Agents
+from gpufairy.control.ahead import Ahead
 from gpufairy.control.bell import Bells
 from gpufairy.control.book import Book
 from gpufairy.control.bookings import Bookings
+from gpufairy.control.classes import Classes
 from gpufairy.control.clock import Clock
+from gpufairy.control.counted import CountedGpus
 from gpufairy.control.cuts import Cuts
 from gpufairy.control.deeds import Deeds
+from gpufairy.control.disk import DiskUse
 from gpufairy.control.gallery import OPEN_RULES, Gallery
+from gpufairy.control.insight import Insight
 from gpufairy.control.keyring import Keyring
+from gpufairy.control.leak_notes import LeakNotes
+from gpufairy.control.maintenance import Maintenance
 from gpufairy.control.notices import About, Notices
+from gpufairy.control.pools import Pools
 from gpufairy.control.quotas import Quotas
 from gpufairy.control.registry import Registry
+from gpufairy.control.ruled_nodes import RuledNodes
 from gpufairy.control.shares import Shares
+from gpufairy.control.streams import Streams
 from gpufairy.control.teams import Teams
 from gpufairy.control.watch import Watch
+from gpufairy.core import failpoints
 from gpufairy.core.cluster import Cluster, Policy
 from gpufairy.core.explain import Outlook, outlook
 from gpufairy.core.floor import Floor
@@ -27,11 +37,16 @@ from gpufairy.core.free_now import fit_to_use
 from gpufairy.core.image import ImageRules
 from gpufairy.core.ledger import Usage, added, charged_to, hold_ended
 from gpufairy.core.lifecycle import Phase
+from gpufairy.core.limits import Refusals
+from gpufairy.core.maintenance import state_words
 from gpufairy.core.node import Gpu, Node, NodeState
+from gpufairy.core.others import beside_others, has_others, held_on
+from gpufairy.core.past import Past
 from gpufairy.core.plan import Plan
 from gpufairy.core.run_time import RunTimes
 from gpufairy.core.session import IdleStep, Request, Session
 from gpufairy.core.steps import Change, Event
+from gpufairy.core.tariff import NO_TARIFF
 from gpufairy.core.track_record import TrackRecord
 from gpufairy.core.uids import NO_UIDS_YET, Uids
 from gpufairy.core.workload import WorkloadId
@@ -41,8 +56,6 @@ from gpufairy.store.store import Store
 
 PLACES_COUNTED = 2000  # how far down the line places are counted: beyond, nobody cares for the exact figure
 ENDED_READ = 5000  # sessions, at the start: made-up names avoid theirs, and run times are learnt from them
-OUTLOOK_AGE_S = 1.0  # a picture of the line this old is still told to people
-OUTLOOK_RESTS = 20  # times as long as it took to make: looking ahead takes no more of the server than a twentieth
 
 
 class House:
@@ -61,21 +74,35 @@ class House:
         self.quotas = Quotas(store.teams, self.registry, self.teams, clock)
         self.shares = Shares(store.shares)
         self.bookings = Bookings(store.bookings, clock)
+        self.maintenance = Maintenance(store.maintenance, clock)
+        self.bookings.closed = lambda: self.maintenance.bookings(self.nodes)
         self.cuts = Cuts(store.meta)
+        self.classes = Classes(store.classes, clock)
+        self.pools = Pools(store.pools, clock)
+        self.disk = DiskUse(store.disk, clock, self.registry.users, self.quotas.all)
+        self._ruled = RuledNodes(self.cuts, self.shares)
+        self.tariff = NO_TARIFF
+        self.refusals = Refusals()
+        self.streams = Streams(self.refusals)
         self.placing = asyncio.Lock()  # from a plan until its seats are written: nobody sets GPUs aside in between
-        self.agents = Agents(store.agents, clock, lambda: {node.name for node in self.nodes})
+        elsewhere = engine.name == "kubernetes"  # no node of a cluster is the server's own host: each has its agent
+        self.agents = Agents(store.agents, clock, lambda: set() if elsewhere else {node.name for node in self.nodes})
+        self.disk.watched = lambda: {agent.name for agent in self.agents.accepted()}
+        self.counted = CountedGpus(self.book.get)
         self.watch = Watch(clock, lambda: [agent.name for agent in self.agents.accepted()])
+        self.insight = Insight(store.history, self.watch, clock)
         self.nodes: tuple[Node, ...] = ()
+        self.with_coming: tuple[Node, ...] = ()  # and those that would come if somebody were given a seat there
         self._found: list[Node] = []  # as the engine last told; kept while it is silent
-        self.notices = Notices()
+        self._nodes_version = 0
+        self.notices, self.leak_notes = Notices(), LeakNotes()
         self.asked_to_leave: dict[WorkloadId, datetime] = {}  # by this server, and heard by the engine
         self.silent_since: datetime | None = None  # the engine's last failure to answer; None: it answers
         self.plan = Plan((), {}, (), clock())
         self.floor = Floor()
         self._usage: dict[str, Usage] = {}
         self.run_times, self.track_record = RunTimes(), TrackRecord()
-        self._outlook: Outlook | None = None
-        self._outlook_age_s = OUTLOOK_AGE_S
+        self.ahead = Ahead(clock, self._look_ahead, lambda: self.bells.changes)
 
     async def move_in(self) -> None:
         """Reads what the store knows. Nothing runs or ends by this."""
@@ -87,7 +114,11 @@ class House:
         await self.quotas.load()
         await self.shares.load()
         await self.bookings.load()
+        await self.maintenance.load()
         await self.cuts.load()
+        await self.classes.load()
+        await self.pools.load()
+        await self.disk.load()
         self._usage = await self.store.sessions.usage()
         asked: list[Request] = []  # oldest first: a floor learns the mix from what was asked for before
         for ended in reversed(await self.store.sessions.page(owner=None, states=[Phase.ENDED], name=None, limit=ENDED_READ, after=None)):
@@ -104,8 +135,19 @@ class House:
     async def look_at_nodes(self) -> None:
         drained = await self.store.nodes.drained()
         if self.silent_since is None:
+            self._nodes_version = self.engine.nodes_version
             self._found = await self.engine.nodes()
-        self.nodes = tuple(self._judged(self.shares.applied(self.cuts.applied(node)), drained.get(node.name)) for node in self._found)
+        self.counted.look(self._found)
+        ruled = self._ruled.all(self._found)
+        held = held_on(self.book.holding()) if any(has_others(node) for node in ruled) else {}
+        seen = tuple(self._judged(beside_others(node, held.get(node.name, ())), drained.get(node.name)) for node in ruled)
+        self.nodes = tuple(node for node in seen if node.coming_s is None)
+        self.with_coming = self.nodes if len(self.nodes) == len(seen) else seen
+
+    async def hear_of_nodes(self) -> None:
+        """Before anybody is placed: others than sessions may have taken something in this very second."""
+        if self.engine.nodes_version != self._nodes_version:
+            await self.look_at_nodes()
 
     def found_nodes(self) -> tuple[Node, ...]:
         """As the engine told of them, before admins had their say."""
@@ -113,9 +155,12 @@ class House:
 
     def _judged(self, node: Node, drained_why: str | None) -> Node:
         if self.silent_since is not None:
-            return replace(node, state=NodeState.SILENT, state_why=f"no answer since {self.silent_since:%H:%M:%S}")
+            return replace(node, state=NodeState.SILENT, state_why=f"no answer since {self.silent_since:%H:%M:%S} UTC")
         if drained_why is not None:
             return replace(node, state=NodeState.DRAINED, state_why=drained_why)
+        now = self.clock()
+        if (window := self.maintenance.running(node.name, now)) is not None:
+            return replace(node, state=NodeState.DRAINED, state_why=state_words(window, now))
         seen = self.watch.host(node.name)
         return node if seen is None or seen.sample is None else fit_to_use(node, seen.sample)
 
@@ -131,30 +176,31 @@ class House:
     def cluster(self) -> Cluster:
         """One picture of now. Good until the next await: the queues in it are the book's own."""
         return Cluster(
-            self.nodes,
+            self.with_coming,
             tuple(self.book.holding()),
             self.book.queues,
             self._usage,
             self.policy,
             gangs=self.book.gangs(),
             run_times=self.run_times,
-            calendar=self.bookings.calendar(self.book.holding()),
+            calendar=self.bookings.calendar(self.book.holding(), and_closed=True),
             weights=self.teams.weights(),
             quotas=self.quotas.all(),
             week=self.quotas.week,
         )
 
-    def outlook(self) -> Outlook:
-        now = self.clock()
-        if self._outlook is None or (now - self._outlook.made_at).total_seconds() > self._outlook_age_s:
-            began_s = time.monotonic()
-            self._outlook = outlook(self.cluster(), self.plan, now, PLACES_COUNTED, self.track_record)
-            self.track_record.noted(self._outlook.starts, now)
-            self._outlook_age_s = max(OUTLOOK_AGE_S, OUTLOOK_RESTS * (time.monotonic() - began_s))
-        return self._outlook
+    def outlook(self, since: datetime | None = None) -> Outlook:
+        return self.ahead.outlook(since)
+
+    def _look_ahead(self, now: datetime) -> Outlook:
+        found = outlook(self.cluster(), self.plan, now, PLACES_COUNTED, self.track_record)
+        self.track_record.noted(found.starts, now)
+        return found
 
     async def add(self, sessions: Sequence[Session], events: Sequence[Event], key: IdempotencyKey | None) -> list[Session]:
+        failpoints.passing_events("before", events)
         added_now = await self.store.sessions.add(sessions, events, key)
+        failpoints.passing_events("after", events)
         for session in added_now:
             if self.book.get(session.id) is None:  # a repeated request is answered with what was made then
                 self.book.put(session)
@@ -165,7 +211,9 @@ class House:
         """Writes them, each only if its session is still as it was; returns those that took."""
         if not changes:
             return []
+        failpoints.passing_events("before", (event for change in changes for event in change.events))
         took = await self.store.sessions.save(changes)
+        failpoints.passing_events("after", (event for change in took for event in change.events))
         for change in took:
             self.book.put(change.after)
             if change.after.phase is Phase.PLACED:
@@ -184,6 +232,19 @@ class House:
         self._ring([change.after for change in took])
         return took
 
+    async def take_past(self, pasts: Sequence[Past]) -> int:
+        """What is over, of another server: kept, and learnt from as if it had been here. How many were new."""
+        new = await self.store.sessions.add_past(pasts)
+        for past in new:
+            self.book.remember_name(past.session)
+            self.run_times.ended(past.session)
+            for hold in past.holds:
+                self.quotas.week.add_hold(hold)
+        if new:
+            self._usage = await self.store.sessions.usage()
+            self.bells.place.set()
+        return len(new)
+
     async def _read_again(self, session_id: str) -> None:
         """Somebody was faster: what the store has counts."""
         session, known = await self.store.sessions.get(session_id), self.book.get(session_id)
@@ -191,7 +252,7 @@ class House:
             self.book.put(session)
 
     def _ring(self, sessions: Sequence[Session]) -> None:
-        self.bells.sessions_changed([session.id for session in sessions])
+        self.bells.sessions_changed([session.id for session in sessions], {session.owner for session in sessions})
         if any(session.id in self.book.active for session in sessions):
             self.bells.converge.set()
         if any(session.phase in (Phase.QUEUED, Phase.ENDED) for session in sessions):

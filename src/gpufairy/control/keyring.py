@@ -18,17 +18,21 @@ class Keyring:
     def of(self, user: str) -> list[Key]:
         return [key for key in self._keys.values() if key.user == user]
 
-    async def add(self, key: Key) -> None:
+    async def add(self, key: Key) -> bool:
+        """Whether it is new: theirs already is fine."""
         there = self._keys.get(key.fingerprint)
         if there is not None and there.user == key.user:
-            return
+            return False
         await self._people.add_key(key)
         self._keys[key.fingerprint] = key
         self.on_change()
+        return True
 
-    async def remove(self, user: str, fingerprint: str) -> None:
-        if fingerprint not in {key.fingerprint for key in self.of(user)}:
+    async def remove(self, user: str, fingerprint: str) -> Key:
+        there = {key.fingerprint: key for key in self.of(user)}
+        if fingerprint not in there:
             raise NoSuchThing(f"{user} has no key {fingerprint[:80]!r}", "See `fairy key list`.")
         await self._people.remove_key(user, fingerprint)
         self._keys.pop(fingerprint, None)
         self.on_change()
+        return there[fingerprint]

@@ -14,6 +14,7 @@ from functools import partial
 from gpufairy.control.house import House
 from gpufairy.control.mig_follow import Follower, cut_like
 from gpufairy.control.mig_looks import CutView, Looks
+from gpufairy.core import failpoints
 from gpufairy.core.errors import Conflict, EngineRefused, EngineSilent, FairyError, NoSuchThing
 from gpufairy.core.holders import holders_by_gpu
 from gpufairy.core.mig import MigInstance
@@ -103,6 +104,7 @@ class Cutter:
                 await asyncio.to_thread(self._journal.write, order)
                 self._set_aside(view, order)
                 await self._house.look_at_nodes()
+            failpoints.passing("after_cut_ordered_before_cut")
             done, note = await self._carry_out(view, order)
             if done.outcome is not Outcome.DONE:
                 raise Conflict(f"{view.name} was not cut: {done.why}", "All is as it was." if done.outcome is Outcome.UNDONE else "")
@@ -192,6 +194,7 @@ class Cutter:
         except FairyError as error:
             await self._note(view, order, "mig_unfinished", error.detail)
             raise
+        failpoints.passing("after_cut_before_noted")
         await self._settle(view, order, done)
         return done, "" if gpu.simulated else await self._after_cut()
 
@@ -202,6 +205,7 @@ class Cutter:
         await self._house.look_at_nodes()
         cut = f"{mode_words(order.before)} → {mode_words(state_of(done.seen))}"
         await self._note(view, order, EVENTS[done.outcome], "; ".join(part for part in (cut, order.why, done.why) if part))
+        failpoints.passing("after_cut_noted_before_closed")
         await asyncio.to_thread(self._journal.remove, order.gpu)  # last: without its event nothing is finished
         self._house.bells.place.set()
 

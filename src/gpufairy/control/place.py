@@ -10,6 +10,7 @@ from gpufairy.core.steps import place
 async def place_waiting(house: House) -> float:
     """Returns how long it thought: it rests as long, so that a long line leaves time for people's requests."""
     async with house.placing:
+        await house.hear_of_nodes()
         now, began_s = house.clock(), time.monotonic()
         with collector.put_off():
             house.plan = plan(house.cluster(), now, house.floor)

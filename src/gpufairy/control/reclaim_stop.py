@@ -26,8 +26,11 @@ class StopIdle:
 
     def refusal(self, session: Session) -> str:
         """Who cannot be kept is not stopped: nobody's work is lost for being idle."""
-        if self._house.gallery.shelf is not None and self._house.gallery.rules.commit == "off":
+        shelf = self._house.gallery.shelf
+        if shelf is not None and self._house.gallery.rules.commit == "off":
             return "not stopped: no images are made from sessions here, so it could not be kept"
+        if shelf is not None and shelf.no_commits:
+            return f"not stopped: what was installed outside of its home would be lost ({shelf.no_commits})"
         at, words = self._failed.get(session.id, (None, ""))
         if at is None or self._house.clock() - at < TRY_AGAIN_AFTER:
             return words

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from gpufairy.control.clock import Clock
 from gpufairy.control.passes import PREFIX as PASS_PREFIX
 from gpufairy.control.passes import is_gateway_pass, read_pass
+from gpufairy.core.amounts import shown
 from gpufairy.core.errors import BadInput, Conflict, NoSuchThing, NotSignedIn
 from gpufairy.core.names import nearest, user_name
 from gpufairy.core.people import Role, Token, User
@@ -70,7 +71,7 @@ class Registry:
 
     def user(self, name: str) -> User:
         if name not in self._users:
-            raise NoSuchThing(f"no user {name!r}{nearest(name, self._users)}", "See `fairy user list`.")
+            raise NoSuchThing(f"no user {shown(name)}{nearest(name, self._users)}", "See `fairy user list`.")
         return self._users[name]
 
     def caller(self, token: str) -> Caller:
@@ -168,7 +169,7 @@ class Registry:
     def token(self, token_id: str) -> Token:
         found = next((token for token in self._tokens.values() if token.id == token_id and token.revoked_at is None), None)
         if found is None:
-            raise NoSuchThing(f"no token {token_id!r}", "See `fairy token list`.")
+            raise NoSuchThing(f"no token {shown(token_id)}", "See `fairy token list`.")
         return found
 
     async def revoke_token(self, token_id: str) -> None:

@@ -2,7 +2,7 @@
 import secrets
 from dataclasses import replace
 
-from gpufairy.control.door import check_engine
+from gpufairy.control.door import check_engine, check_room_in_line
 from gpufairy.control.house import House
 from gpufairy.control.registry import Caller
 from gpufairy.core.admit import check_ever_fits
@@ -20,10 +20,11 @@ async def resume(house: House, caller: Caller, session: Session) -> Session:
     owner = Caller(house.registry.user(session.owner), caller.scope)
     if owner.user.disabled:
         raise NotAllowed(f"{session.owner} is shut out", "Let them in first: fairy user enable.")
+    house.classes.check_may_start(owner.user)
     kept = kept_image(house, session)
     request = again(session.request, kept)
-    check_ever_fits(request, house.nodes, mig_tables())
-    request = await house.gallery.chosen(owner, request, house.nodes)
+    check_ever_fits(request, house.with_coming, mig_tables())
+    request = await house.gallery.chosen(owner, request, house.with_coming)
     check_engine(house, request)
     if house.book.is_taken(session.owner, session.name):
         raise Conflict(f"{session.owner} already has a session {session.name!r}", f"Stop it first: fairy stop {session.name}.")
@@ -32,7 +33,8 @@ async def resume(house: House, caller: Caller, session: Session) -> Session:
         id=secrets.token_hex(10), name=session.name, owner=session.owner, team=owner.user.team, kind=session.kind, request=request,
         submitted_at=now, since=now, priority=session.priority if caller.is_admin else min(0, session.priority),
     )  # fmt: skip
-    house.quotas.check(new, house.nodes)
+    house.quotas.check(new, house.with_coming)
+    check_room_in_line(house, session.owner, 1)
     words = f"resumed from {session.id}" + (f", from image {kept.name}" if kept is not None else "")
     with house.book.reserved(session.owner, [session.name]):
         return (await house.add([new], [event(new, "submitted", now, words, actor=caller.user.name)], None))[0]

@@ -15,10 +15,12 @@ class Shares:
         self._rules: dict[str, ShareRule] = {}
         self._tests: dict[tuple[str, Sharing], IsolationTest] = {}
         self._closed: Mapping[str, Closed] = ALL_OPEN
+        self.version = 0  # counts up when any of this changes
 
     async def load(self) -> None:
         self._rules = {rule.of: rule for rule in await self._store.rules()}
         self._tests = latest(await self._store.tests())
+        self.version += 1
 
     def applied(self, node: Node) -> Node:
         return ruled(node, self._rules, self._tests, self._closed)
@@ -30,6 +32,7 @@ class Shares:
         """
         is_news = dict(closed) != dict(self._closed)
         self._closed = closed
+        self.version += is_news
         return is_news
 
     def rules(self) -> list[ShareRule]:
@@ -52,6 +55,7 @@ class Shares:
         self._refuse_under_holders(rules, nodes, holding)
         await self._store.set_rule(whole)
         self._rules = rules
+        self.version += 1
 
     async def clear(self, of: str, nodes: Sequence[Node], holding: Iterable[Session]) -> None:
         if of not in self._rules:
@@ -60,6 +64,7 @@ class Shares:
         self._refuse_under_holders(rules, nodes, holding)
         await self._store.remove_rule(of)
         self._rules = rules
+        self.version += 1
 
     def _refuse_under_holders(self, rules: Mapping[str, ShareRule], nodes: Sequence[Node], holding: Iterable[Session]) -> None:
         """One GPU cannot be shared in two ways at once, and what runs on it was given the way it is shared now."""
@@ -75,6 +80,7 @@ class Shares:
         """Whoever calls this looks at the nodes again: what seats say of themselves follows from it."""
         await self._store.put_test(test)
         self._tests[test.gpu, test.sharing] = test
+        self.version += 1
 
 
 def check_named(of: str, nodes: Sequence[Node]) -> None:

@@ -1,13 +1,16 @@
 """Watch: what every host last told of itself, and which have fallen silent. Hosts whose agents report, and the server's own."""
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from gpufairy.control.clock import Clock, boot_s
 from gpufairy.core.node_sample import NodeSample
-from gpufairy.core.reading import GpuDevice, GpuReading
+from gpufairy.core.reading import GpuDevice, GpuReading, Xid
 
 SILENT_AFTER_S = 17.0  # three reports missed; a dead host is to be noticed in 20 s
+AWAY_AFTER_S = 5.0  # without a beat, which comes each second: the server itself slept, and heard nobody meanwhile
+MOST_XIDS = 10_000  # kept until somebody asks for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,9 @@ class Watch:
         self._samples: dict[str, NodeSample] = {}
         self._heard: dict[str, tuple[float, datetime, str]] = {}
         self._began_s = steady_s()
+        self._awaited_s: dict[str, float] = {}  # since when, of those that were let in after that
+        self._beat_s: float | None = None
+        self._xids: deque[tuple[str, Xid]] = deque(maxlen=MOST_XIDS)
         self.own: set[str] = set()
 
     def take(self, sample: NodeSample, *, own: bool = False, version: str = "") -> None:
@@ -37,10 +43,31 @@ class Watch:
         if own:
             self.own.add(sample.node)
         self._samples[sample.node] = sample
+        self.note_xids(sample.node, sample.xids)
+
+    def beat(self) -> None:
+        """Each second. A server that slept, or was stopped, must not call dead whom it could not hear: all are given their time anew."""
+        now_s = self._steady_s()
+        if self._beat_s is not None and now_s - self._beat_s > AWAY_AFTER_S:
+            self._began_s = now_s
+        self._beat_s = now_s
+
+    def note_xids(self, node: str, xids: Iterable[Xid]) -> None:
+        self._xids.extend((node, xid) for xid in xids)
+
+    def take_xids(self) -> list[tuple[str, Xid]]:
+        """Errors of GPUs that were told since this was last asked, each with its host. A report sent again may tell one twice."""
+        taken = list(self._xids)
+        self._xids.clear()
+        return taken
 
     def hear(self, node: str) -> None:
         """It lives, and what it says of itself comes later."""
         self._heard[node] = (self._steady_s(), self._clock(), self._heard.get(node, (0.0, None, ""))[2])
+
+    def await_first(self, node: str) -> None:
+        """It was let in just now: as at the start of the server, nobody calls it silent before it had the time to speak."""
+        self._awaited_s[node] = self._steady_s()
 
     def own_devices(self) -> set[str]:
         """UUIDs of the GPUs and MIG instances of the server's own host."""
@@ -49,6 +76,7 @@ class Watch:
     def forget(self, node: str) -> None:
         self._samples.pop(node, None)
         self._heard.pop(node, None)
+        self._awaited_s.pop(node, None)
 
     def hosts(self) -> list[Seen]:
         return [self._seen(name) for name in sorted({*self._expected(), *self.own})]
@@ -70,5 +98,7 @@ class Watch:
 
     def _seen(self, name: str) -> Seen:
         heard_s, heard_at, version = self._heard.get(name, (self._began_s, None, ""))
-        silent = self._steady_s() - heard_s > SILENT_AFTER_S
+        now_s = self._steady_s()
+        asleep = self._beat_s is not None and now_s - self._beat_s > AWAY_AFTER_S  # until the next beat
+        silent = now_s - max(heard_s, self._began_s, self._awaited_s.get(name, self._began_s)) > SILENT_AFTER_S and not asleep
         return Seen(name, self._samples.get(name), heard_at, silent, name in self.own, version)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpufairy.core.amounts import show_cpus, show_size
 from gpufairy.core.errors import NeverFits
-from gpufairy.core.fit import Refusal, fit, is_kind, seats_together
+from gpufairy.core.fit import fit, is_kind, seats_together
 from gpufairy.core.mig import MigTable
 from gpufairy.core.mig_could import NO_TABLES, how_to_cut
 from gpufairy.core.mig_cut import as_it_may_be_cut
@@ -20,20 +20,22 @@ def check_ever_fits(request: Request, nodes: Sequence[Node], tables: Mapping[str
     `tables`: by kind, how GPUs can be cut that are not in MIG mode."""
     if not nodes:
         raise NeverFits("no node has reported yet, so nothing can be placed", "Wait a moment, or look at `fairy node list`.")
-    nodes = [replace(opened(as_it_may_be_cut(node)), state=NodeState.READY) for node in nodes]
-    answers = [fit(request, Room.empty(node)) for node in nodes]
-    if any(isinstance(answer, Seat) for answer in answers):
-        return
-    reasons = [answer.why for answer in answers if isinstance(answer, Refusal)]
+    empty, reasons = [], []
+    for node in nodes:  # one at a time: most requests fit on the first, and there may be thousands
+        empty.append(replace(as_it_may_be_cut(opened(node)), state=NodeState.READY))
+        answer = fit(request, Room.empty(empty[-1]))
+        if isinstance(answer, Seat):
+            return
+        reasons.append(answer.why)
     said = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more nodes" if len(reasons) > 3 else "")
-    if (next_step := how_to_cut(request, nodes, tables)) is not None:
+    if (next_step := how_to_cut(request, empty, tables)) is not None:
         raise NeverFits(f"no GPU here is cut for {request.share}: {said}", next_step)
-    raise NeverFits(f"no node here can ever hold this, even when empty: {said}", f"The largest that would fit: {largest(request, nodes)}.")
+    raise NeverFits(f"no node here can ever hold this, even when empty: {said}", f"The largest that would fit: {largest(request, empty)}.")
 
 
 def check_fit_together(request: Request, count: int, nodes: Sequence[Node]) -> None:
     """Raises NeverFits, with how many would fit, if even empty nodes could not hold all of them at once."""
-    rooms = {node.name: Room.empty(replace(opened(as_it_may_be_cut(node)), state=NodeState.READY)) for node in nodes}
+    rooms = {node.name: Room.empty(replace(as_it_may_be_cut(opened(node)), state=NodeState.READY)) for node in nodes}
     for seated in range(count):
         if seats_together([request], rooms) is None:
             found = f"all nodes together hold {seated} of these at once, {count} asked"

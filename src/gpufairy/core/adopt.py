@@ -13,9 +13,11 @@ from gpufairy.core.turn import charge_parts
 
 def as_others_sit(found: Sequence[Session], holding: Iterable[Session], nodes: Sequence[Node], now: datetime) -> list[Session]:
     """Those found, beside who holds a seat already: as far as can be told nobody sits on another's parts, and no guest without a host."""
-    known = [one for one in holding if one.id not in {session.id for session in found}]
-    free, totals = rooms(nodes, [*known, *found]), Totals.of(nodes)
     after = {session.id: session for session in found}
+    if not after:  # as in nearly every look, and there may be thousands of nodes
+        return []
+    known = [one for one in holding if one.id not in after]
+    free, totals = rooms(nodes, [*known, *found]), Totals.of(nodes)
     # The oldest first: the others came after it gave way.
     for session in sorted(found, key=lambda one: (one.placed_at or one.since, one.id)):
         room = None if session.seat is None else free.get(session.seat.node)

@@ -69,13 +69,18 @@ def parse_cpus(text: str, what: str = "cpus") -> int:
         amount = Decimal(text.strip()) if len(text) <= 20 else Decimal("NaN")
     except InvalidOperation:
         amount = Decimal("NaN")
-    if not amount.is_finite() or not 0 < amount * 1000 <= MOST_CPUS_MILLI:
+    if not amount.is_finite() or not 0 < amount <= MOST_CPUS_MILLI // 1000:  # not multiplied: 1e999999 would overflow
         raise BadInput(f"{what}: {shown(text)} is no number of CPUs between 0.001 and 1000", "Write a number such as 4 or 0.5.")
     return max(1, int(amount * 1000))
 
 
 def show_cpus(cpus_milli: int) -> str:
     return f"{cpus_milli / 1000:g}"
+
+
+def show_count(count: int, one: str, several: str = "") -> str:
+    """`1 user`, `2 users`; `several` where it is not made by an s."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
 def shown(text: str, most: int = 60) -> str:

@@ -29,8 +29,8 @@ class Booking:
     id: str
     title: str
     made_by: str
-    who: tuple[str, ...]  # user:NAME, team:NAME
-    gpus: tuple[str, ...]  # UUIDs
+    who: tuple[str, ...]  # user:NAME, team:NAME; nobody: its GPUs are out of use
+    gpus: tuple[str, ...]  # UUIDs; for maintenance the `node_key` of the host, too
     start: datetime
     end: datetime
     made_at: datetime
@@ -104,6 +104,8 @@ class Calendar:
 
     def is_lent(self, booking: Booking, gpu: str, now: datetime) -> bool:
         """The booking runs, and nobody of it has been on that GPU for a while: guests may be, until somebody comes."""
+        if not booking.who:
+            return False
         last = max(booking.start, self.used_at.get((booking.id, gpu), booking.start))
         return booking.runs(now) and now - last >= UNUSED_AFTER
 
@@ -163,6 +165,11 @@ class Calendar:
         return self._told[asked]
 
 
+def node_key(name: str) -> str:
+    """A whole host among what is booked. No UUID of a GPU has a colon in it."""
+    return f"node:{name}"
+
+
 def is_among(who: Sequence[str], owner: str, team: str | None) -> bool:
     return f"user:{owner}" in who or (team is not None and f"team:{team}" in who)
 
@@ -171,8 +178,8 @@ def closes(booking: Booking, stay: timedelta | None, now: datetime, guest: bool)
     """Whether it is in the way of somebody else who would start now and stay so long."""
     if booking.start <= now:
         return now < booking.end
-    if guest:
-        return False  # it leaves when it is told
+    if guest and booking.who:
+        return False  # it leaves when it is told; for maintenance nobody is
     return booking.start - now <= LEAD if stay is None else now + stay > booking.start
 
 

@@ -26,6 +26,7 @@ class Policy:
     most_refusals: int = 5  # by the engine, in a row; then the session is given up in words
     # A start is charged for at least so long: a flood of sessions that each end at once would else cost its owner nothing.
     entry_penalty: timedelta = ENTRY_PENALTY
+    most_queued: int = 10_000  # sessions of one user that wait: a sweep fits in, a loop that submits without end does not
     preempt: Preempt = Preempt.MARKED
     preempt_after: timedelta = timedelta(minutes=10)  # of running: what is sent away sooner has done nothing but load its data
     preempt_notice: timedelta = timedelta(seconds=30)  # between being told and being asked to leave

@@ -57,6 +57,18 @@ class Busy(FairyError):
     """More than the server can do at this moment: the same may be sent again, a little later."""
 
 
+class TooMany(FairyError):
+    """One user, or one address, has as many of them as it may have: fewer, or later."""
+
+
+class TooLarge(BadInput):
+    """More bytes than are taken."""
+
+
+class NotDelivered(FairyError):
+    """A message did not reach its channel: what is to be told is kept, and sent again later."""
+
+
 class NotLeader(FairyError):
     """Another server holds the lease, so this one must not write."""
 

@@ -3,7 +3,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpufairy.core.amounts import show_cpus, show_size
-from gpufairy.core.booking import OPEN
+from gpufairy.core.booking import OPEN, node_key
 from gpufairy.core.mig_seat import best_cut, instance_on
 from gpufairy.core.node import Node, NodeState, Sharing
 from gpufairy.core.room import GpuRoom, Room
@@ -40,12 +40,16 @@ NO_PREFERENCE = Preference()
 
 
 def fit(request: Request, room: Room, closed: Mapping[str, str] = OPEN, prefer: Preference = NO_PREFERENCE) -> Seat | Refusal:
-    """`closed`: GPUs, by UUID, that are not for this one now, each with why."""
+    """`closed`: GPUs, by UUID, and hosts, by `node_key`, that are not for this one now, each with why."""
     node = room.node
     if node.state is not NodeState.READY:
         return Refusal(node.name, f"{node.name} is {node.state}" + (f": {node.state_why}" if node.state_why else ""))
     if request.pool not in (None, node.pool):
         return Refusal(node.name, f"{node.name} is not in pool {request.pool}")
+    if node.coming_s is not None and request.share.kind is ShareKind.NONE and request.pool is None:
+        return Refusal(node.name, f"{node.name} sleeps, and is woken for GPUs alone, or for who names pool {node.pool}")
+    if closed and (why := closed.get(node_key(node.name))) is not None:
+        return Refusal(node.name, f"{node.name}: {why}")
     gpus = fit_gpus(request, room, closed, prefer)
     if isinstance(gpus, Refusal):
         return with_closed(gpus, request, room, closed) if closed else gpus

@@ -111,7 +111,14 @@ class Floor:
         of_gpus, most = session.request.share.kind is not ShareKind.NONE, MOST[wish.costs.dtype]
         costs = self._less_those_closed(wish.costs, closed) if closed and of_gpus else wish.costs
         refused: dict[int, Refusal] = {}
-        while costs[node := int(costs.argmin())] < most:
+        later = None if self._there.arrays.coming is None else costs[self._there.arrays.coming]
+        if later is not None:
+            costs = costs.copy()
+            costs[self._there.arrays.coming] = most
+        while costs[node := int(costs.argmin())] < most or later is not None:
+            if later is not None and costs[node] == most:  # none that is there will do
+                costs[self._there.arrays.coming], later = later, None
+                continue
             answer = fitted(self._there.rows[node], self._preference(wish, node, self._placer))
             if isinstance(answer, Seat):
                 return answer

@@ -96,6 +96,8 @@ class FloorArrays:
         self.cpu_cap = np.array([node.cpus_milli for node in nodes], dtype=np.int64)
         self.mem_cap = np.array([node.memory_bytes for node in nodes], dtype=np.int64)
         self.ready = np.zeros(self.n, dtype=bool)
+        coming = np.flatnonzero([node.coming_s is not None for node in nodes])
+        self.coming: NDArray[np.intp] | None = coming if len(coming) else None  # nodes that are not there yet: tried when no other will do
         self.cpu_free, self.mem_free = self.cpu_cap.copy(), self.mem_cap.copy()
         self.cpu_open = self.cpu_cap.copy()  # as free, and less than nothing where the node is not ready
         most = int(self.gpu_count.max(initial=1))

@@ -35,6 +35,7 @@ class NetworkReading:
     device: str
     received_bytes: int  # counters since the host began
     sent_bytes: int
+    speed_bytes_per_s: int | None = None  # what its link carries, as far as its driver knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class HostReading:
     energy_j: float | None = None  # a counter of the CPU packages, where the machine has it
     power_w: float | None = None  # from it
     up_s: float | None = None  # since the host began
+    boot_id: str = ""  # another one each time that it is started; empty: not known
     users: tuple[UserLoad, ...] = ()
 
 

@@ -45,7 +45,7 @@ class MadeImage:
     """An image made here from a session: where it comes from, and what was put into it."""
 
     name: str
-    image_id: str
+    image_id: str  # empty: it is being made, or the server ended while it was
     owner: str
     made_from: str
     session_id: str

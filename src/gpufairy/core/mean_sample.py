@@ -3,10 +3,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpufairy.core.node_sample import NodeSample, ProcessReading
+from gpufairy.core.node_sample import NodeSample, ProcessReading, SessionReading
 from gpufairy.core.reading import GpuReading
 
 FLOWS = ("utilisation", "memory_utilisation", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "power_w")  # the rest stands
+SESSION_FLOWS = ("cpus", "read_bytes_per_s", "written_bytes_per_s", "received_bytes_per_s", "sent_bytes_per_s", "io_waited")
 
 
 def mean_sample(samples: Sequence[NodeSample]) -> NodeSample:
@@ -18,6 +19,8 @@ def mean_sample(samples: Sequence[NodeSample]) -> NodeSample:
     alike = [sample for sample in samples if sample.gpus_known is newest.gpus_known]
     seconds = sum(sample.seconds for sample in alike)
     xids = tuple(xid for sample in samples for xid in sample.xids)
+    theirs = _grouped((reading.session_id, reading) for sample in alike for reading in sample.sessions)
+    newest = replace(newest, sessions=tuple(_mean_session(reading, theirs[reading.session_id]) for reading in newest.sessions))
     if not newest.gpus_known:
         return replace(newest, seconds=seconds, xids=xids)
     gpus = _grouped((reading.uuid, reading) for sample in alike for reading in sample.readings)
@@ -44,6 +47,11 @@ def _key(process: ProcessReading) -> tuple[int, int, str]:
 
 def _mean_reading(newest: GpuReading, all_of_it: Sequence[GpuReading]) -> GpuReading:
     means: dict[str, Any] = {name: _mean([getattr(reading, name) for reading in all_of_it]) for name in FLOWS}
+    return replace(newest, **means)
+
+
+def _mean_session(newest: SessionReading, all_of_it: Sequence[SessionReading]) -> SessionReading:
+    means: dict[str, Any] = {name: _mean([getattr(reading, name) for reading in all_of_it]) for name in SESSION_FLOWS}
     return replace(newest, **means)
 
 

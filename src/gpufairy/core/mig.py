@@ -1,6 +1,7 @@
 """MIG: which profiles a GPU may be cut into, and where. NVIDIA's rule: an instance takes memory slices
 [start, start + size), two may not overlap, and a profile may begin only where its table says.
 """
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -55,3 +56,25 @@ def room_left(table: MigTable, taken: list[tuple[int, int]]) -> int:
 def best_start(table: MigTable, profile: MigProfile, taken: list[tuple[int, int]]) -> int | None:
     starts = open_starts(profile, taken)
     return max(starts, key=lambda start: (room_left(table, [*taken, (start, profile.size)]), start), default=None)
+
+
+def table_of(cut: tuple[MigInstance, ...]) -> MigTable:
+    """Of a kind that we have no table of, from how it is cut: enough to hand out what is there, not to cut it anew."""
+    names = sorted({one.profile for one in cut})
+    profiles = tuple(
+        MigProfile(
+            name,
+            compute_slices=slices_in(name),
+            size=next(one.size for one in cut if one.profile == name),
+            starts=tuple(sorted({one.start for one in cut if one.profile == name})),
+            memory_bytes=None,
+        )
+        for name in names
+    )
+    return MigTable(sum(slices_in(one.profile) for one in cut) or 1, max((one.start + one.size for one in cut), default=1), profiles)
+
+
+def slices_in(profile: str) -> int:
+    """`3g.20gb` has three, `1c.3g.20gb` one of its three."""
+    found = re.match(r"(\d+)[cg]\.", profile)
+    return int(found[1]) if found else 1

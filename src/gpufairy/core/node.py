@@ -51,3 +51,10 @@ class Node:
     pool: str | None = None
     seen_at: datetime | None = None  # the last answer; None: never
     driver_cuda: str | None = None  # the highest CUDA version its driver takes; None: not known
+    coming_s: int | None = None  # it comes in about so many seconds once somebody is given a seat on it; None: it is there
+    came_at: datetime | None = None  # when its machine joined; None: not known
+    # What others than sessions hold of it, where nobody tells which: so many GPUs (under no name), or MIG instances by profile.
+    of_others: tuple[tuple[str, int], ...] = ()
+    others_cpus_milli: int = 0  # which may be given back: what stays for good is not among its CPUs at all
+    others_memory_bytes: int = 0
+    without_others: "Node | None" = None  # as it will be when they have left; None: nobody else is there

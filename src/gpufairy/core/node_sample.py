@@ -26,6 +26,11 @@ class SessionReading:
     cpus: float | None = None  # used, in CPUs
     memory_bytes: int | None = None
     typed: bool | None = None  # at one of its terminals, within the last half minute; None: nobody can tell
+    read_bytes_per_s: float | None = None  # from disks
+    written_bytes_per_s: float | None = None
+    received_bytes_per_s: float | None = None  # None of one that has no network of its own: nobody can tell its bytes from others'
+    sent_bytes_per_s: float | None = None
+    io_waited: float | None = None  # 0 to 1: the part of the time in which any of its programs stood still for a disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +50,5 @@ class NodeSample:
     containers_known: bool = True  # False: an engine does not answer, so names of containers may be missing or old
     gpus_known: bool = True  # False: the driver does not answer, so nothing above says that a GPU is idle
     trouble: tuple[str, ...] = field(default=())  # what could not be read, in words
+    agent_up_s: float | None = None  # since the agent began; None: not known, or the server itself
     pods_known: bool | None = None  # False: nobody tells of the pods here, so their names may be missing; None: nobody has to

@@ -42,6 +42,7 @@ class RunningProcess:
     command: str  # printable and short: its program's name
     line: str = ""  # its command line, printable, cut
     started_s: float | None = None  # since 1970
+    state: str = ""  # a letter, as /proc has it: R, S, D, Z …; empty: not known
 
 
 def serves_mps(process: RunningProcess) -> bool:

@@ -15,6 +15,7 @@ from gpufairy.core.booking import NO_GPUS, OPEN
 from gpufairy.core.cluster import Cluster
 from gpufairy.core.fit import NO_PREFERENCE, Preference, Refusal, fit
 from gpufairy.core.floor import Floor
+from gpufairy.core.pool import pool_coming
 from gpufairy.core.preempt import Eviction, Preempt, evictions
 from gpufairy.core.promise import Promise, promise_for
 from gpufairy.core.queue import Asked, Shape, asked_of, shape
@@ -37,7 +38,8 @@ class Placement:
 
     @property
     def why(self) -> str:
-        return f"waited {show_duration(self.waited)}, goes to {self.seat.node}"
+        waited, pool = f"waited {show_duration(self.waited)}", pool_coming(self.seat.node)
+        return f"{waited}, goes to {self.seat.node}" if pool is None else f"{waited}, a node of pool {pool} is woken for it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpufairy.core.drawn import drawn_by
 from gpufairy.core.host_reading import HostReading
 from gpufairy.core.node_sample import NodeSample, ProcessReading
 from gpufairy.core.reading import GpuDevice, GpuReading
@@ -9,6 +10,7 @@ from gpufairy.core.series import Kind, Point, Subject, point
 
 COMPUTE_SLICES = 7  # of a GPU that MIG can cut; an A30 has fewer
 COMPUTE_SLICES_OF = {"A30": 4}
+BY_POWER, BY_HEAT = frozenset(("power cap", "power brake")), frozenset(("software heat", "hardware heat"))  # of THROTTLE_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Picture:
     sample: NodeSample
     held: Held
     owners: Mapping[str, str]  # of sessions that hold no GPU
+    before: NodeSample | None = None
     readings: dict[str, GpuReading] = field(default_factory=dict)
     devices: dict[str, GpuDevice] = field(default_factory=dict)
     on_device: dict[str, list[ProcessReading]] = field(default_factory=dict)
@@ -68,7 +71,7 @@ class Picture:
 
 def points_of(sample: NodeSample, before: NodeSample | None, held: Held, owners: Mapping[str, str] | None = None) -> tuple[Point, ...]:
     """`held`: by whom each device of this node is held. `owners`: of its sessions, by id."""
-    picture = Picture(sample, held, owners or {})
+    picture = Picture(sample, held, owners or {}, before=before)
     sessions = {session_id: _session(picture, session_id) for session_id in _session_ids(picture)}
     return (
         *(_gpu(picture, device) for device in sample.devices),
@@ -87,7 +90,12 @@ def _gpu(picture: Picture, device: GpuDevice) -> Point:
     return point(
         subject, utilisation=utilisation, memory_bytes=reading.memory_used_bytes, memory_utilisation=reading.memory_utilisation,
         sm_active=reading.sm_active, power_w=reading.power_w, temperature_c=reading.temperature_c, held=held, held_unknown=held_unknown,
+        throttled_power=_throttled(reading, BY_POWER), throttled_heat=_throttled(reading, BY_HEAT),
     )  # fmt: skip
+
+
+def _throttled(reading: GpuReading, causes: frozenset[str]) -> float | None:
+    return None if reading.throttled_by is None else float(not causes.isdisjoint(reading.throttled_by))
 
 
 def _utilisation(picture: Picture, device: GpuDevice) -> float | None:
@@ -157,7 +165,15 @@ def _rates(host: HostReading, before: HostReading | None) -> dict[str, float | N
     seconds = 0.0 if before is None else (host.at - before.at).total_seconds()
     if before is None or seconds <= 0:
         return {}
-    return {name: _rate(getattr(host, part), getattr(before, part), counter, seconds) for name, part, counter in RATES}
+    rates = {name: _rate(getattr(host, part), getattr(before, part), counter, seconds) for name, part, counter in RATES}
+    return {**rates, "disk_busy": _busiest(host, before, seconds)}
+
+
+def _busiest(host: HostReading, before: HostReading, seconds: float) -> float | None:
+    """Of the disk that had the most to do: the part of the time in which it was at work."""
+    was = {disk.device: disk.busy_s for disk in before.disks}
+    worked = [disk.busy_s - old for disk in host.disks if disk.busy_s is not None and (old := was.get(disk.device)) is not None]
+    return min(1.0, max(worked) / seconds) if worked and min(worked) >= 0 else None
 
 
 def _rate(now: Iterable[object], before: Iterable[object], counter: str, seconds: float) -> float | None:
@@ -174,6 +190,11 @@ def _session_ids(picture: Picture) -> list[str]:
     return list(dict.fromkeys([*picture.parts_of, *told, *picture.of_session]))
 
 
+OF_HOST = (
+    "cpus", "memory_bytes", "read_bytes_per_s", "written_bytes_per_s", "received_bytes_per_s", "sent_bytes_per_s", "io_waited",
+)  # fmt: skip
+
+
 def _session(picture: Picture, session_id: str) -> tuple[Point, Use]:
     parts = picture.parts_of.get(session_id, [])
     own = picture.of_session.get(session_id, [])
@@ -185,7 +206,7 @@ def _session(picture: Picture, session_id: str) -> tuple[Point, Use]:
     found = point(
         Subject(Kind.SESSION, session_id, picture.sample.node),
         gpus_held=sum(shares.values()), gpus_used=use.known, gpus_unknown=use.unknown, gpu_memory_bytes=_memory(picture, own),
-        cpus=None if host is None else host.cpus, memory_bytes=None if host is None else host.memory_bytes,
+        drawn_w=drawn_by(picture.sample, picture.before, shares), **{} if host is None else {name: getattr(host, name) for name in OF_HOST},
     )  # fmt: skip
     return found, use
 

@@ -24,20 +24,25 @@ def never_words(over: Over) -> tuple[str, str]:
     """What was found, and what to do."""
     who = subject(over.rule.who)
     kind = "" if over.rule.quota.gpu_kind == ANY_KIND else f"{over.rule.quota.gpu_kind} "
+    one = over.limit == 1
     if over.bound is Bound.SESSIONS:
-        found = f"quota: {who} may have {over.limit:g} sessions {f'with {kind}GPUs ' if kind else ''}at once; {over.asked:g} asked"
+        which = f"with {kind}GPUs " if kind else ""
+        found = f"quota: {who} may have {over.limit:g} session{'' if one else 's'} {which}at once; {over.asked:g} asked"
         return found, "Ask for fewer at once, or ask an admin for more (fairy quota set)."
     if over.bound is Bound.HOURS:
         return f"quota: {who} may hold no {kind}GPUs; {over.asked:g} asked", "With --preemptible it may borrow what nobody entitled uses."
-    found = f"quota: {who} may hold {over.limit:g} {kind}GPUs at once; {over.asked:g} asked"
+    found = f"quota: {who} may hold {over.limit:g} {kind}GPU{'' if one else 's'} at once; {over.asked:g} asked"
     return found, f"Ask for {over.limit:g} or fewer; with --preemptible it may borrow what nobody entitled uses."
 
 
 def check_sound(quota: Quota) -> None:
     """Raises BadInput for one that says nothing, or one thing and its contrary."""
     gpus, hours, sessions = quota.gpu_parts, quota.gpu_hours_week, quota.sessions
-    if gpus is None and hours is None and sessions is None:
-        raise BadInput(f"quota of {quota.of}: found no bound", "Give --gpus, --gpu-hours or --sessions; fairy quota unset takes it away.")
+    if gpus is None and hours is None and sessions is None and quota.disk_bytes is None:
+        next_step = "Give --gpus, --gpu-hours, --sessions or --disk; fairy quota unset takes it away."
+        raise BadInput(f"quota of {quota.of}: found no bound", next_step)
+    if quota.disk_bytes is not None and (quota.gpu_kind != ANY_KIND or not quota.of.startswith("user:")):
+        raise BadInput(f"quota of {quota.of}: disk is of users, not of teams or kinds of GPU", "Write user:NAME, or user:* for each.")
     if (gpus == 0 and hours) or (hours == 0 and gpus):
         found = f"quota of {quota.of}: {show_parts(gpus or 0)} GPUs and {hours:g} GPU-hours a week contradict"
         raise BadInput(found, "Nobody holds GPUs for no time, nor no GPUs for some: mend one of the two, or say none for it.")

@@ -21,6 +21,7 @@ class Quota:
     gpu_parts: int | None = None  # held at once; None: no bound
     gpu_hours_week: float | None = None  # held in the last seven days
     sessions: int | None = None  # with a seat at once
+    disk_bytes: int | None = None  # of a user's home; not of teams, nor of a kind of GPU
 
 
 @dataclass(frozen=True, slots=True)

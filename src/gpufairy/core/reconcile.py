@@ -14,6 +14,9 @@ from gpufairy.core.steps import Change, amend, change, end, event, requeue, send
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
 
 ADOPTED = "found by its labels, adopted"
+STUCK_AFTER = timedelta(seconds=15)  # one that is still there so long after it was killed waits for something that no signal ends
+STUCK = "cannot be ended: it was killed and is still there, stuck in the kernel; its seat stays held until it is gone"
+LATE = "made room, late: it could not be ended before"
 SETTLED_AFTER = timedelta(seconds=20)  # one that ran so long after a swap has started
 NOT_RUNNABLE = (125, 126, 127)  # exit codes of a command that could not even begin, as shells have them
 
@@ -45,6 +48,8 @@ def reconcile(sessions: Iterable[Session], workloads: Iterable[Workload], now: d
 
 def order_for(session: Session, workload: Workload | None, now: datetime, policy: Policy, asked: Asked) -> Order | None:
     stop = session.wanted is Wanted.STOP
+    if workload is not None and workload.alive and workload.silent_since is not None:
+        return its_node_silent(session, workload.silent_since, now, policy)
     match session.phase:
         case Phase.QUEUED | Phase.PLACED if stop:
             return Order(stopped(session, Happening.TOLD_TO_STOP, None, now))
@@ -74,7 +79,18 @@ def started(session: Session, workload: Workload | None, now: datetime) -> Order
         return Order(deed=Deed.LAUNCH, session=session)
     if workload.state is WorkloadState.RUNNING:
         return Order(change(session, (Happening.READY, f"running on {workload.node}"), now=now))
+    if workload.why and workload.why != session.why:  # an image that is fetched, a node that is coming: who waits is told
+        return Order(Change(session, replace(session, why=workload.why, revision=session.revision + 1), ()))
     return None
+
+
+def its_node_silent(session: Session, since: datetime, now: datetime, policy: Policy) -> Order | None:
+    """The engine answers, and the session's own node does not: nothing is known of it, so nothing is done but to say so."""
+    if session.phase is Phase.LOST or now - since <= policy.silent_after:
+        return None
+    node = "its node" if session.seat is None else session.seat.node
+    orders = node_silent([session], now, f"{node} gives no answer since {since:%H:%M:%S} UTC")
+    return orders[0] if orders else None
 
 
 def over(session: Session, workload: Workload, now: datetime) -> Order:
@@ -121,14 +137,21 @@ def leaving(session: Session, workload: Workload | None, now: datetime, policy: 
         if session.wanted is Wanted.RUN and session.swapped_from is not None:
             return with_change(cleared, swapped(session, now))
         if session.wanted is Wanted.RUN:
-            return with_change(cleared, requeue(session, now, session.why))
+            return with_change(cleared, requeue(session, now, LATE if session.why == STUCK else session.why))
         return with_change(cleared, stopped(session, Happening.GONE, workload.exit_code if workload else None, now))
     if workload.id not in asked:  # this server is new, or its first word was not heard: nobody is killed without having been asked
         return Order(deed=Deed.STOP, workload=workload.id, grace=policy.stop_grace)
     # Past its grace it is killed, again at every look until it is gone.
     if now - asked[workload.id] > policy.stop_grace:
-        return Order(deed=Deed.STOP, workload=workload.id)
+        kill = Order(deed=Deed.STOP, workload=workload.id)
+        told = is_stuck(session, now, policy, asked) and session.why != STUCK
+        return with_change(kill, Change(session, replace(session, why=STUCK, revision=session.revision + 1), ())) if told else kill
     return None
+
+
+def is_stuck(session: Session, now: datetime, policy: Policy, asked: Asked) -> bool:
+    """It was asked and killed long ago. Whether it is there still is for the caller to see."""
+    return session.phase is Phase.STOPPING and workload_id(session) in asked and now - session.since > policy.stop_grace + STUCK_AFTER
 
 
 def found(session: Session, workload: Workload | None, now: datetime) -> Order:
@@ -153,12 +176,19 @@ def node_silent(sessions: Iterable[Session], now: datetime, why: str) -> list[Or
     return [Order(change(session, (Happening.NODE_SILENT, why), now=now)) for session in silent]
 
 
-def refused(session: Session, now: datetime, why: str, policy: Policy) -> Change:
-    """The engine would not launch it: back to the queue, and given up after a few times. One that was swapped goes back at once."""
+def turned_away(sessions: Iterable[Session], workloads: Iterable[Workload]) -> list[tuple[Session, Workload]]:
+    """Those that were launched, and that nobody would take in the end: they go back to the queue as if the launch had been refused."""
+    away = {workload.id: workload for workload in workloads if workload.refused}
+    starting = [one for one in sessions if one.phase is Phase.STARTING and one.wanted is Wanted.RUN and workload_id(one) in away]
+    return [(session, away[workload_id(session)]) for session in starting]
+
+
+def refused(session: Session, now: datetime, why: str, policy: Policy, *, counts: bool = True) -> Change:
+    """The engine would not launch it: back to the queue, and given up after some that count. One that was swapped goes back at once."""
     if session.swapped_from is not None and session.wanted is Wanted.RUN:
         return swap_undone(session, now, why)
-    made = amend(change(session, (Happening.REFUSED, why), now=now), refusals=session.refusals + 1)
-    if session.refusals + 1 < policy.most_refusals:
+    made = amend(change(session, (Happening.REFUSED, why), now=now), refusals=session.refusals + counts)
+    if session.refusals + counts < policy.most_refusals:
         return made
     return amend(made, wanted=Wanted.STOP, stop_outcome=Outcome.FAILED, stop_why=f"refused {session.refusals + 1} times: {why}")
 

@@ -19,7 +19,7 @@ OLDEST = timedelta(days=7)  # of what an agent kept and delivers late
 COLDEST_C, HOTTEST_C = -274, 100_000  # broken sensors say -273.15 and 65261.85, and the rest of their host is as good as any
 FIRST_YEAR, LAST_YEAR = 1970, 9000
 RATIOS = frozenset(
-    ("utilisation", "memory_utilisation", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fan", "cpu_used", "some", "full")
+    "utilisation memory_utilisation sm_active sm_occupancy tensor_active dram_active fan cpu_used some full io_waited".split()
 )
 
 
@@ -35,6 +35,8 @@ def _faults(sample: NodeSample, now: datetime) -> Iterator[str]:
         yield f"at: {sample.at:%Y-%m-%d %H:%M:%S} is more than {OLDEST.days} days ago"
     if not 0 <= sample.seconds <= 3600:
         yield f"seconds: {sample.seconds} is not between 0 and 3600"
+    if sample.agent_up_s is not None and not 0 <= sample.agent_up_s <= LARGEST:
+        yield f"agent_up_s: {str(sample.agent_up_s)[:40]} is out of range"
     yield from _too_many(sample)
     yield from _no_times(sample)
     known = {device.uuid for device in sample.devices}

@@ -7,8 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]  # NaN is not known
 MEBIBYTE = float(2**20)
+SESSION_RATE_GRAIN = float(2**16)  # bytes per second: there are many sessions, and nobody looks at less
 LARGEST_GRAINS = 2**31 - 1  # of one value: more is cut, as it is kept in 32 bits
 LONGEST_SECONDS = 3600.0  # that one report may stand for
 MOST_POINTS = 1000  # in one chart: more than a screen shows
@@ -44,8 +50,8 @@ def _gpus(name: str) -> Column:
     return Column(name, "gpus", 0.001)
 
 
-def _rate(name: str) -> Column:
-    return Column(name, "bytes_per_s", 256.0)
+def _rate(name: str, grain: float = 256.0) -> Column:
+    return Column(name, "bytes_per_s", grain)
 
 
 def _memory(name: str) -> Column:
@@ -57,16 +63,18 @@ COLUMNS: Mapping[Kind, tuple[Column, ...]] = {
     Kind.GPU: (
         _ratio("utilisation", has_max=True), _memory("memory_bytes"), _ratio("memory_utilisation"), _ratio("sm_active"),
         Column("power_w", "watts", 0.1), Column("temperature_c", "celsius", 0.1, has_max=True), _ratio("held"),
-        _ratio("held_unknown"),
+        _ratio("held_unknown"), _ratio("throttled_power"), _ratio("throttled_heat"),
     ),
     Kind.NODE: (
         _ratio("cpu", has_max=True), _memory("memory_bytes"), _ratio("gpu_utilisation", has_max=True), Column("power_w", "watts", 0.1),
         _rate("read_bytes_per_s"), _rate("written_bytes_per_s"), _rate("received_bytes_per_s"), _rate("sent_bytes_per_s"),
-        Column("load_1m", "processes", 0.01), _gpus("gpus_used"), _gpus("gpus_unknown"),
+        Column("load_1m", "processes", 0.01), _gpus("gpus_used"), _gpus("gpus_unknown"), _ratio("disk_busy"),
     ),
     Kind.SESSION: (
         _gpus("gpus_held"), _gpus("gpus_used"), _memory("gpu_memory_bytes"), Column("cpus", "cpus", 0.001), _memory("memory_bytes"),
-        _gpus("gpus_unknown"),
+        _gpus("gpus_unknown"), *(_rate(name, SESSION_RATE_GRAIN) for name in ("read_bytes_per_s", "written_bytes_per_s")),
+        *(_rate(name, SESSION_RATE_GRAIN) for name in ("received_bytes_per_s", "sent_bytes_per_s")), _ratio("io_waited"),
+        Column("drawn_w", "watts", 0.1),
     ),
     Kind.USER: (
         _gpus("gpus_held"), _gpus("gpus_used"), _gpus("gpus_outside"), _memory("gpu_memory_bytes"), Column("cpus", "cpus", 0.001),

@@ -89,12 +89,14 @@ def ruled(
 
 
 def _closed(gpu: Gpu, found: Closed) -> Gpu:
-    return replace(gpu, closed=found.why, mps_stays=found.mps_stays)
+    """Beside what the engine itself has said of it."""
+    return replace(gpu, closed=found.why or gpu.closed, mps_stays=found.mps_stays or gpu.mps_stays)
 
 
 def opened(node: Node) -> Node:
     """For those who ask what could ever fit: what stands in the way today goes by itself, or an admin mends it."""
-    return replace(node, gpus=tuple(_closed(gpu, OPEN) if gpu.closed or gpu.mps_stays else gpu for gpu in node.gpus))
+    alone = node.without_others or node
+    return replace(alone, gpus=tuple(replace(gpu, closed="", mps_stays="") if gpu.closed or gpu.mps_stays else gpu for gpu in alone.gpus))
 
 
 def _ruled(gpu: Gpu, rules: Mapping[str, ShareRule], tests: Mapping[tuple[str, Sharing], IsolationTest]) -> Gpu:

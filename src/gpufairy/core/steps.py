@@ -69,9 +69,9 @@ def requeue(session: Session, now: datetime, why: str) -> Change:
     return amend(change(session, *happenings, now=now), attempt=session.attempt + 1, swapped_from=None)
 
 
-def swap(session: Session, image: str, kept_as: str, now: datetime, actor: str) -> Change:
+def swap(session: Session, image: str, kept_as: str, now: datetime, actor: str, *, lost: str = "") -> Change:
     """Ask it to leave for another image. Its seat stays held; `kept_as` is the image to go back to if the new one does not start."""
-    why = f"swapped to {image} by {actor}"
+    why = f"swapped to {image} by {actor}" + (f"; {lost}" if lost else "")
     made = change(session, (Happening.TOLD_TO_STOP, why), now=now)
     told = replace(made, events=tuple(replace(one, actor=actor) for one in made.events))
     return amend(told, request=replace(session.request, image=image), swapped_from=kept_as)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
-from gpufairy.core.booking import OPEN, Calendar
+from gpufairy.core.booking import OPEN, Calendar, node_key
 from gpufairy.core.fit import fit
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.queue import Shape, shape, sitting
@@ -215,7 +215,7 @@ def openings_of(calendar: Calendar, rooms: Mapping[str, Room], now: datetime) ->
     ends = [(booking.end, set(booking.gpus)) for booking in calendar.bookings if booking.end > now]
     if not ends:
         return NONE_OPEN
-    uuids = {name: {gpu.gpu.uuid for gpu in room.gpus} for name, room in rooms.items()}
+    uuids = {name: {node_key(name), *(gpu.gpu.uuid for gpu in room.gpus)} for name, room in rooms.items()}
     return {name: sorted({end for end, booked in ends if not booked.isdisjoint(here)}) for name, here in uuids.items()}
 
 

@@ -31,6 +31,10 @@ class Workload:
     started_at: datetime | None = None
     pid: int | None = None  # on the host, where the engine knows it
     session: Session | None = None  # as labelled at launch; None: labels unreadable
+    refused: bool = False  # it is over without having begun: nobody there would take it, so it may go somewhere else
+    crowded_out: bool = False  # the same, and for no fault of its own: its place was taken meanwhile by somebody who is no session
+    bound: bool = True  # False: the engine has taken it, and nobody has said yet on which node it runs
+    silent_since: datetime | None = None  # since when its node gives no answer, where the engine's others do; None: it answers
 
     @property
     def alive(self) -> bool:

@@ -1,13 +1,12 @@
 """The NVIDIA GPUs of this machine, once, at the start. Asked by another process, so that a hung driver costs seconds at most."""
 import contextlib
 import os
-import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpufairy.core.errors import BadInput
-from gpufairy.core.mig import MigInstance, MigProfile, MigTable
+from gpufairy.core.mig import MigInstance, table_of
 from gpufairy.core.node import Gpu
 from gpufairy.core.reading import GpuDevice, GpuSample
 from gpufairy.devices.mig_tables import mig_tables
@@ -79,25 +78,3 @@ def _gpu(device: GpuDevice, memory_bytes: int, instances: Iterable[GpuDevice]) -
     )
     table = mig_tables().get(device.kind) or table_of(cut)
     return Gpu(device.index, device.uuid, device.kind, memory_bytes, mig=table, instances=cut)
-
-
-def table_of(cut: tuple[MigInstance, ...]) -> MigTable:
-    """Of a kind that we have no table of, from how it is cut: enough to hand out what is there, not to cut it anew."""
-    names = sorted({one.profile for one in cut})
-    profiles = tuple(
-        MigProfile(
-            name,
-            compute_slices=slices_in(name),
-            size=next(one.size for one in cut if one.profile == name),
-            starts=tuple(sorted({one.start for one in cut if one.profile == name})),
-            memory_bytes=None,
-        )
-        for name in names
-    )
-    return MigTable(sum(slices_in(one.profile) for one in cut) or 1, max((one.start + one.size for one in cut), default=1), profiles)
-
-
-def slices_in(profile: str) -> int:
-    """`3g.20gb` has three, `1c.3g.20gb` one of its three."""
-    found = re.match(r"(\d+)[cg]\.", profile)
-    return int(found[1]) if found else 1

@@ -30,7 +30,7 @@ def from_line(line: str | bytes) -> GpuSample | str:
         parts = {name: tuple(_made(kind, entry) for entry in told.pop(name, ())) for name, kind in PARTS.items()}
         sample: GpuSample = _made(GpuSample, told | parts)
         return sample
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BadInput(f"a line of {len(line)} bytes is no sample of GPUs: {error}") from error
 
 

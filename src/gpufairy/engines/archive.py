@@ -16,10 +16,14 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe put in a file's place must not hold us up
 
 
-async def tar_stream(parent: Path, name: str) -> AsyncIterator[bytes]:
-    """The folder `name` in `parent`, read by a thread, a chunk at a time. Empty when there is nothing in it."""
+def tar_stream(parent: Path, name: str) -> AsyncIterator[bytes]:
+    """The folder `name` in `parent`. Empty when there is nothing in it."""
+    return pumped(tar_chunks(parent, name))
+
+
+async def pumped(chunks: Generator[bytes, None, None]) -> AsyncIterator[bytes]:
+    """Read by a thread, a chunk at a time."""
     loop = asyncio.get_running_loop()
-    chunks = tar_chunks(parent, name)
     reading: asyncio.Future[bytes | None] | None = None
     try:
         while True:
@@ -97,13 +101,13 @@ def _file(folder: int, name: str, path: str) -> Iterator[bytes]:
         if not stat.S_ISREG(found.st_mode):  # changed under our hands
             return
         yield _header(path, found, tarfile.REGTYPE, found.st_size)
-        yield from _exactly(descriptor, found.st_size)
+        yield from exactly(descriptor, found.st_size)
         yield bytes(-found.st_size % BLOCK)
     finally:
         os.close(descriptor)
 
 
-def _exactly(descriptor: int, size: int) -> Iterator[bytes]:
+def exactly(descriptor: int, size: int) -> Iterator[bytes]:
     """As many bytes as the header says, though the file may grow or shrink meanwhile: else every later entry is misread."""
     left = size
     while left > 0:

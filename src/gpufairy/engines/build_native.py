@@ -5,10 +5,13 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpufairy.core.errors import EngineRefused
+
+Arguments = tuple[str, ...]  # of the compiler
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SHIPPED = PACKAGE / "native_bin"  # where a wheel made for one kind of machine brings them ready
@@ -25,18 +28,22 @@ SHARE_PARTS = (
     "process", "resolve", "show", "system",
 )
 PARTS = {
-    "porter": ("-static", "porter.c", "door.c", "request.c", "child.c", "relay.c"),
+    "porter": ("-static", "porter.c", "door.c", "request.c", "child.c", "relay.c", "path.c"),
+    "step": ("-static", "step.c", "path.c"),
     "launcher": ("-static", "launcher.c"),
     "fairy-user.so": ("-shared", "-fPIC", "user.c"),
     "libfairyshare.so": (*SHARE_FLAGS, *(f"share/{part}.c" for part in SHARE_PARTS)),
     "probe-static": ("-static", "probe_static.c"),
+    "disk-walk": ("-static", *(f"disk/{part}.c" for part in ("walk", "sums", "kept"))),
 }
+DISK_WALK = "disk-walk"
 LONGEST_COMPILE_S = 120  # a few seconds on a machine that has nothing else to do
 
 
 @dataclass(frozen=True, slots=True)
 class Native:
     porter: Path  # static: runs in any image of this kind of machine
+    step: Path  # static too
     launcher: Path  # static too
     user_library: Path  # for this machine's own glibc
     share_library: Path  # for any glibc since 2.17
@@ -45,18 +52,31 @@ class Native:
 
 def build(folder: Path) -> Native:
     """In `folder`, unless they are there already. Takes a few seconds the first time: call it from a thread."""
-    if all((SHIPPED / name).exists() for name in PARTS):
-        return _native(SHIPPED)
+    return _native(_built(folder, "native", PARTS))
+
+
+def build_disk_walk(folder: Path) -> Path:
+    """The one of them that is needed without containers too."""
+    try:
+        return _built(folder, "disk-walk", {DISK_WALK: PARTS[DISK_WALK]}) / DISK_WALK
+    except EngineRefused as error:
+        found = error.detail.replace("the porter", "the program that walks through folders")
+        raise EngineRefused(found, error.next_step) from error
+
+
+def _built(folder: Path, kind: str, parts: Mapping[str, Arguments]) -> Path:
+    if all((SHIPPED / name).exists() for name in parts):
+        return SHIPPED
     sources = _sources()
-    made = folder / f"native-{_hash(sources)}"
+    made = folder / f"{kind}-{_hash(sources)}"
     if not made.exists():
-        _compile_into(made, sources)
-    return _native(made)
+        _compile_into(made, sources, parts)
+    return made
 
 
 def _native(folder: Path) -> Native:
     return Native(
-        porter=folder / "porter", launcher=folder / "launcher", user_library=folder / "fairy-user.so",
+        porter=folder / "porter", step=folder / "step", launcher=folder / "launcher", user_library=folder / "fairy-user.so",
         share_library=folder / "libfairyshare.so", probe=folder / "probe-static",
     )  # fmt: skip
 
@@ -75,7 +95,7 @@ def _hash(sources: Path) -> str:
     return found.hexdigest()[:16]
 
 
-def _compile_into(made: Path, sources: Path) -> None:
+def _compile_into(made: Path, sources: Path, parts: Mapping[str, Arguments]) -> None:
     """Beside its place, then renamed: a build cut short, or another server's at the same time, is never taken for a whole one."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
@@ -86,8 +106,8 @@ def _compile_into(made: Path, sources: Path) -> None:
     except OSError as error:
         raise EngineRefused(f"the porter cannot be built in {made.parent}: {error}", "Choose another folder by --data.") from error
     try:
-        for name, arguments in PARTS.items():
-            _run([compiler, *FLAGS, "-o", str(beside / name), *arguments], sources)
+        for name, arguments in parts.items():
+            _run([compiler, *FLAGS, "-o", str(beside / name), *arguments], sources, beside)
             (beside / name).chmod(0o755)
         beside.chmod(0o755)
         _rename(beside, made)
@@ -103,9 +123,11 @@ def _rename(beside: Path, made: Path) -> None:
             raise EngineRefused(f"the porter could not be put at {made}: {error}") from error
 
 
-def _run(command: list[str], sources: Path) -> None:
+def _run(command: list[str], sources: Path, scratch: Path) -> None:
+    """`scratch`: for what the compiler puts aside; a service may be allowed to write its own folder alone."""
+    env = {**os.environ, "TMPDIR": str(scratch)}
     try:
-        done = subprocess.run(command, cwd=sources, capture_output=True, text=True, timeout=LONGEST_COMPILE_S, check=False)
+        done = subprocess.run(command, cwd=sources, env=env, capture_output=True, text=True, timeout=LONGEST_COMPILE_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineRefused(f"the porter cannot be built: {error}", "apt-get install gcc libc6-dev") from error
     if done.returncode != 0:

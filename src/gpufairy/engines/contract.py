@@ -10,8 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from gpufairy.core.image import Image
+from gpufairy.core.image import Image, MadeImage
 from gpufairy.core.node import Node
+from gpufairy.core.result_file import ResultBytes, ResultFiles
 from gpufairy.core.session import Request, Session
 from gpufairy.core.workload import Workload, WorkloadId
 
@@ -43,6 +44,7 @@ class Stream(Protocol):
 class DoorKind(StrEnum):
     PORTER = "porter"  # the workload's first process takes descriptors over a socket, and its children have the workload's own limits
     PROCESS = "process"  # a child of whoever opens it
+    POD = "pod"  # through the API server of Kubernetes, as whoever opens it may
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,9 @@ class Door:
     birth_ticks: int = 0  # and when it was born, so that a number given to somebody else since is not taken for it
     most_files: int = 1024  # process alone, with the next
     cpus: tuple[int, ...] = ()
+    pod: str = ""  # pod alone, with the next two: NAMESPACE/NAME
+    kubeconfig: str = ""  # empty: as kubectl finds its own
+    context: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +76,21 @@ class Credentials:
 
 
 class ImageShelf(Protocol):
-    """The images of a machine, where the engine has such."""
+    """The images of a machine or a cluster, where the engine has such."""
 
+    @property
+    def fetches(self) -> bool: ...  # False: whoever starts a session fetches its image then, and pull() only says so
+    @property
+    def no_commits(self) -> str: ...  # why no image can be made of any session here; empty: it can be tried
+
+    def known_as(self, name: str) -> str: ...  # the short name that an image made here has, where the engine has a longer one for it
+    def started_as(self, name: str, made: MadeImage | None) -> str: ...  # what the engine is told to start; `made`: it was made here
+    async def made_here(self, made: MadeImage) -> Image | None: ...  # None: it is not there any more
+    async def kept(self) -> list[str]: ...  # names of what sessions were before a swap
     async def images(self) -> list[Image]: ...
     async def image(self, name: str) -> Image | None: ...  # None: not on this machine
     def pull(self, name: str) -> AsyncIterator[str]: ...  # how far it is, in words; EngineRefused if it cannot be had
+    def pulling(self, name: str) -> str: ...  # the same of one that goes on, whoever began it; empty: none does
     async def remove(self, name: str) -> None: ...  # absent: fine. EngineRefused: something runs from it
     async def run_once(self, name: str, argv: tuple[str, ...]) -> bytes: ...  # what it prints, in a container without network or folders
     async def commit(self, workload: WorkloadId, name: str) -> Image: ...  # without the home, mounts, or anything of ours in it
@@ -110,6 +125,8 @@ class Engine(Protocol):
     @property
     def ignores(self) -> frozenset[str]: ...  # fields of Request that this engine cannot honour; said at submit
     @property
+    def nodes_version(self) -> int: ...  # goes up when nodes() may say something new, where others than sessions use nodes; else stays 0
+    @property
     def shelf(self) -> ImageShelf | None: ...  # None: there are no images here
 
     async def start(self, on_change: Callable[[], None]) -> None: ...  # on_change: some workload may look different now
@@ -126,6 +143,8 @@ class Engine(Protocol):
     def logs(self, workload: WorkloadId, follow: bool, from_bytes: int = 0) -> AsyncIterator[bytes]: ...
     async def log_size(self, workload: WorkloadId) -> int: ...  # the offset of its end, so far; 0 if there is none
     def results(self, workload: WorkloadId) -> AsyncIterator[bytes]: ...  # a tar stream; empty when nothing was written
+    async def result_files(self, workload: WorkloadId, most: int) -> ResultFiles: ...  # the same as a list, of which so many are named
+    async def result_file(self, workload: WorkloadId, path: str) -> ResultBytes: ...  # one of them. Raises NoSuchThing
     async def door(self, workload: WorkloadId) -> Door: ...  # raises EngineRefused if it does not run
     async def files_door(self, owner: str) -> Door: ...  # to their folders alone, with no session; for SFTP and its like
     async def open(self, workload: WorkloadId, command: Command) -> Stream: ...

@@ -12,8 +12,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from gpufairy.core import failpoints
 from gpufairy.core.errors import EngineRefused, EngineSilent, FairyError
 from gpufairy.core.node import Node
+from gpufairy.core.result_file import ResultBytes, ResultFiles
 from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, workload_id
 from gpufairy.engines.archive import tar_stream
@@ -26,12 +28,14 @@ from gpufairy.engines.docker_launch import Launcher
 from gpufairy.engines.docker_list import Listing
 from gpufairy.engines.docker_network import SessionNetwork
 from gpufairy.engines.docker_pids import pids_of
-from gpufairy.engines.docker_shelf import DockerShelf
+from gpufairy.engines.docker_shelf import DockerShelf, remove_left
 from gpufairy.engines.docker_spec import DockerSettings, Network, labelled_session, work_folder
 from gpufairy.engines.docker_watch import Watch
 from gpufairy.engines.docker_words import DaemonRefused
 from gpufairy.engines.doors import connect_door, open_door
+from gpufairy.engines.homes import HandIn, no_hand_in
 from gpufairy.engines.joblog import cut_log, log_size, read_log
+from gpufairy.engines.result_folder import result_file, result_files
 from gpufairy.engines.run_folder import Places, forget_old, mark_stopped, remove_half_removed, remove_run
 
 LOG_CAP_BYTES = 64 * 2**20
@@ -45,6 +49,7 @@ log = logging.getLogger(__name__)
 class DockerEngine:
     name = "docker"
     ignores: frozenset[str] = frozenset()
+    nodes_version = 0
 
     def __init__(
         self,
@@ -59,6 +64,7 @@ class DockerEngine:
         shared: Path,
         api_folder: Path,
         gpu_shares: GpuShares = NO_SHARES,
+        hand_in: HandIn = no_hand_in,
         server_id: str,
         log_cap_bytes: int = LOG_CAP_BYTES,
     ) -> None:
@@ -72,7 +78,7 @@ class DockerEngine:
         self._launcher = Launcher(
             self._daemon, self._listing, places, settings, credentials,
             server_id=server_id, network=self._network.mode, tools=tools, shared=shared, api_folder=api_folder,
-            gpu_shares=gpu_shares,
+            gpu_shares=gpu_shares, hand_in=hand_in,
         )  # fmt: skip
         self.shelf = DockerShelf(self._daemon, self._images, self._inspected)
         self._watch = Watch(self._daemon, server_id, self._heard, self._back)
@@ -113,6 +119,7 @@ class DockerEngine:
         self._on_change = on_change
         self._begin(self._watch.run(), "docker engine: news")
         self._begin(self._look_after(), "docker engine: logs and firewall")
+        self._begin(remove_left(self._daemon), "docker engine: what was left half made")
 
     async def close(self) -> None:
         self._on_change = lambda: None
@@ -185,6 +192,7 @@ class DockerEngine:
             raise EngineRefused(f"workload {workload} still runs, so it cannot be cleared", "Stop it first.")
         if found is not None:
             await self._launcher.remove(found.id)
+        failpoints.passing("after_container_remove_before_folders")
         self._doors.pop(workload, None)
         await asyncio.to_thread(remove_run, self._places.run(str(workload)))
 
@@ -211,6 +219,12 @@ class DockerEngine:
 
     def results(self, workload: WorkloadId) -> AsyncIterator[bytes]:
         return tar_stream(self._places.all_results, self._places.results(str(workload)).name)
+
+    async def result_files(self, workload: WorkloadId, most: int) -> ResultFiles:
+        return await result_files(self._places.all_results, self._places.results(str(workload)).name, most)
+
+    async def result_file(self, workload: WorkloadId, path: str) -> ResultBytes:
+        return await result_file(self._places.all_results, self._places.results(str(workload)).name, path)
 
     async def door(self, workload: WorkloadId) -> Door:
         """Told again without asking the daemon as long as that very process lives: a thousand may come in at once."""

@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Mapping
 from typing import Any
 
+from gpufairy.core import failpoints
 from gpufairy.core.errors import EngineRefused
 from gpufairy.engines.docker_daemon import NOT_FOUND, WORK_S, Daemon
 from gpufairy.engines.docker_images import environment
@@ -28,6 +29,7 @@ async def commit(daemon: Daemon, container: Mapping[str, Any], image: Mapping[st
     made_id = str(made.get("Id") or "")
     if not made_id:
         raise EngineRefused(f"{what}: the container engine did not say what it made", "See `fairy image list`.")
+    failpoints.passing("after_container_commit_before_name")
     if not daemon.podman:
         await named_clean(daemon, made_id, name, image)
 

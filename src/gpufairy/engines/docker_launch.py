@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpufairy.core import failpoints
 from gpufairy.core.amounts import show_size, shown
+from gpufairy.core.classes import HAND_IN
 from gpufairy.core.errors import BadInput, EngineRefused, EngineSilent
 from gpufairy.core.names import session_name, user_name
 from gpufairy.core.session import Request, Session
@@ -19,7 +21,7 @@ from gpufairy.engines.docker_libpod import libpod_spec
 from gpufairy.engines.docker_list import Container, Listing
 from gpufairy.engines.docker_spec import DockerSettings, Gpus, Mount, Surroundings, container_names, container_spec, labelled_id
 from gpufairy.engines.docker_words import DaemonRefused
-from gpufairy.engines.homes import check_uid, folder_mounts, prepare_run, run_mounts
+from gpufairy.engines.homes import HandIn, check_uid, folder_mounts, hand_in_mount, no_hand_in, prepare_run, run_mounts
 from gpufairy.engines.process_env import left_out
 from gpufairy.engines.run_folder import Places, remove_run
 from gpufairy.engines.share_files import share_mounts, shared_gpus, write_share
@@ -49,7 +51,9 @@ class Launcher:
         shared: Path,
         api_folder: Path,
         gpu_shares: GpuShares = NO_SHARES,
+        hand_in: HandIn = no_hand_in,
     ) -> None:
+        self._hand_in = hand_in
         self._daemon, self._listing, self._places, self._settings = daemon, listing, places, settings
         self._credentials, self._server_id, self._network, self._gpu_shares = credentials, server_id, network, gpu_shares
         self._common = (
@@ -71,7 +75,7 @@ class Launcher:
         check_length(session)
         check_uid(session.owner, uid)
         name, root = str(workload_id(session)), self._settings.root_inside(image)
-        asked = await asyncio.to_thread(self.check_mounts, session.request, image)
+        asked = await asyncio.to_thread(self.check_mounts, session.request, image, session.owner)
         gpus = await asyncio.to_thread(self._gpus, session)
         pipes = await self._gpu_shares.ready(session)
         shares = share_mounts(self._places.run(name), pipes) if shared_gpus(session) else ()
@@ -83,11 +87,14 @@ class Launcher:
         )  # fmt: skip
         try:
             await asyncio.to_thread(self._prepare, session, name, uid, facts, mps=pipes is not None)
+            failpoints.passing("after_folders_before_container_create")
             container_id = await self._created(session, here)
         except EngineRefused:
             await asyncio.to_thread(remove_run, self._places.run(name))
             raise
+        failpoints.passing("after_container_create_before_start")
         await self._start(session, container_id)
+        failpoints.passing("after_container_start_before_told")
         if shared_gpus(session):
             await self._hold_shares(session, container_id)
 
@@ -97,11 +104,17 @@ class Launcher:
         if pid:  # else it has ended already
             await self._gpu_shares.begun(session, pid)
 
-    def check_mounts(self, request: Request, image: str) -> tuple[Mount, ...]:
-        """Raises EngineRefused. Whoever is root inside is so on the host's folders too, where a setuid file would make anybody root."""
+    def check_mounts(self, request: Request, image: str, owner: str | None = None) -> tuple[Mount, ...]:
+        """Raises EngineRefused. Whoever is root inside is so on the host's folders too, where a setuid file would make anybody root.
+
+        Without an owner, what they have of a class is left out.
+        """
         if request.mounts and self._settings.root_inside(image):
             raise EngineRefused(f"in image {image} you are root, so no folder of this machine is mounted", "Use another image.")
-        return folder_mounts(request.mounts, self._settings.folders)
+        of_classes = [name for name in request.mounts if name.startswith(f"{HAND_IN}/")]
+        plain = tuple(name for name in request.mounts if name not in of_classes)
+        handed = [] if owner is None else [hand_in_mount(name, self._hand_in(owner, name.partition("/")[2])) for name in of_classes]
+        return (*folder_mounts(plain, self._settings.folders), *handed)
 
     def _prepare(self, session: Session, name: str, uid: int, facts: ImageFacts, *, mps: bool) -> None:
         try:

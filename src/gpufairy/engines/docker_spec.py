@@ -24,6 +24,7 @@ ROLE, SESSION, FILES = "gpufairy.role", "session", "files"
 MOST_SHM = 64 * 2**30  # bytes; it counts against the memory of the session anyway
 OOM_SCORE = 300  # of -1000 to 1000: when the host itself runs out of memory, sessions go before its services
 CPU_PERIOD_US = 100_000  # the kernel's own default
+MOST_DIGITS = 9  # of an attempt: the label may be anybody's, and a number of thousands of figures is an error of its own
 
 # What apt, pip and conda need when somebody is root inside. No MKNOD, NET_RAW, SYS_CHROOT or SETFCAP, and never SYS_ADMIN.
 ROOT_INSIDE = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID")
@@ -122,14 +123,15 @@ def labels(session: Session, server_id: str, *, root: bool = False) -> dict[str,
 
 def labelled_id(found: Mapping[str, str]) -> WorkloadId | None:
     session_id, attempt = found.get("gpufairy.session", ""), found.get("gpufairy.attempt", "")
-    return WorkloadId(session_id, int(attempt)) if session_id and attempt.isascii() and attempt.isdecimal() else None
+    readable = bool(session_id) and len(attempt) <= MOST_DIGITS and attempt.isascii() and attempt.isdecimal()
+    return WorkloadId(session_id, int(attempt)) if readable else None
 
 
 def labelled_session(found: Mapping[str, str], env: Mapping[str, str]) -> Session | None:
     """None: not readable. What runs there is shown all the same."""
     try:
         session = session_from_plain(json.loads(found["gpufairy.launch"]))
-    except (ValueError, KeyError, TypeError, AttributeError, BadInput):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, BadInput):
         return None
     filled = tuple((name, env.get(name, "")) for name, _ in session.request.env)
     return replace(session, request=replace(session.request, env=filled))

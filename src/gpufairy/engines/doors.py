@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpufairy.core.errors import EngineRefused
 from gpufairy.engines.contract import Command, Door, DoorKind, Stream
+from gpufairy.engines.pod_doors import connect_to_pod, open_in_pod
 from gpufairy.engines.porter import connect_in, open_in
 from gpufairy.engines.process_env import allowed
 from gpufairy.engines.shim import beside_argv, pinned
@@ -20,6 +21,8 @@ async def open_door(door: Door, command: Command) -> Stream:
     """Raises EngineRefused."""
     if door.kind is DoorKind.PORTER:
         return await open_in(door, replace(command, env=tuple(allowed(command.env))))
+    if door.kind is DoorKind.POD:
+        return await open_in_pod(door, replace(command, env=tuple(allowed(command.env))))
     return open_beside(door, command, lambda _: None)
 
 
@@ -27,6 +30,8 @@ async def connect_door(door: Door, where: int | str) -> socket.socket:
     """Raises EngineRefused: nobody listens there."""
     if door.kind is DoorKind.PORTER:
         return await connect_in(door, where)
+    if door.kind is DoorKind.POD:
+        return await connect_to_pod(door, where)
     return await _connect_here(where)
 
 

@@ -13,12 +13,15 @@ from datetime import UTC, datetime, timedelta
 
 from gpufairy.core.errors import EngineRefused, EngineSilent
 from gpufairy.core.node import Node
+from gpufairy.core.result_file import ResultBytes, ResultFile, ResultFiles
 from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState, workload_id
+from gpufairy.engines.archive import pumped
 from gpufairy.engines.contract import Command, Door, DoorKind, ImageShelf
 from gpufairy.engines.doors import connect_door
 from gpufairy.engines.fake_shell import play
 from gpufairy.engines.process_env import visible_devices
+from gpufairy.engines.result_folder import is_text, not_there
 
 HUNG_UP = 128 + 1
 KILLED = 128 + 9
@@ -85,6 +88,7 @@ class FakeEngine:
     name = "fake"
     isolation = "Nothing runs: this engine only pretends."
     ignores = frozenset({"image", "mounts", "workdir"})
+    nodes_version = 0
 
     def __init__(self, nodes: tuple[Node, ...], containers: FakeContainers | None = None, shelf: ImageShelf | None = None) -> None:
         self.shelf = shelf
@@ -189,6 +193,21 @@ class FakeEngine:
         container = self.containers.running.get(workload)
         if container is not None and container.results:
             yield tar_of(container.results)
+
+    async def result_files(self, workload: WorkloadId, most: int) -> ResultFiles:
+        files = [ResultFile(path, len(content)) for path, content in sorted(self._results(workload).items())]
+        named = [file for file in files if is_text(file.path)]
+        return ResultFiles(tuple(named[:most]), len(files), sum(file.size_bytes for file in files))
+
+    async def result_file(self, workload: WorkloadId, path: str) -> ResultBytes:
+        files = self._results(workload)
+        if path not in files:
+            raise not_there(path)
+        return ResultBytes(len(files[path]), pumped(piece for piece in [files[path]]))
+
+    def _results(self, workload: WorkloadId) -> dict[str, bytes]:
+        container = self.containers.running.get(workload)
+        return {} if container is None else container.results
 
     async def open(self, workload: WorkloadId, command: Command) -> "FakeStream":
         await self._answer()

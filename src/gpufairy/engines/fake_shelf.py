@@ -2,11 +2,14 @@
 from collections.abc import AsyncIterator
 
 from gpufairy.core.errors import EngineRefused
-from gpufairy.core.image import Image
+from gpufairy.core.image import Image, MadeImage
 from gpufairy.core.workload import WorkloadId
 
 
 class FakeShelf:
+    fetches = True
+    no_commits = ""
+
     def __init__(self, *names: str, in_registry: tuple[str, ...] = (), cuda: str | None = None) -> None:
         self.there = {name: Image(name, f"sha256:{name}", 10**9, cuda=cuda) for name in names}
         self.in_registry = in_registry
@@ -20,11 +23,26 @@ class FakeShelf:
     async def image(self, name: str) -> Image | None:
         return self.there.get(name)
 
+    def known_as(self, name: str) -> str:
+        return name
+
+    def started_as(self, name: str, made: MadeImage | None) -> str:
+        return name
+
+    async def made_here(self, made: MadeImage) -> Image | None:
+        return self.there.get(made.name)
+
+    async def kept(self) -> list[str]:
+        return [image.name for image in await self.images() if image.name.startswith("gpufairy-kept/")]
+
     async def pull(self, name: str) -> AsyncIterator[str]:
         if name not in self.in_registry:
             raise EngineRefused(f"image {name} cannot be fetched: no registry has it", "See how it is spelt.")
         yield "half of it"
         self.there[name] = Image(name, f"sha256:{name}", 10**9)
+
+    def pulling(self, name: str) -> str:
+        return ""
 
     async def remove(self, name: str) -> None:
         self.there.pop(name, None)

@@ -7,7 +7,8 @@ import contextlib
 import ctypes
 import errno
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from gpufairy.core.amounts import shown
@@ -107,6 +108,27 @@ def folder_mount(wanted: str, folders: Mapping[str, Folder]) -> Mount:
         raise EngineRefused(f"folder {name} can be mounted as a whole alone, not {shown(wanted)}", f"Mount {name}.")
     check_folder_beneath(folder.path, PurePosixPath(*below), wanted)
     return Mount(folder.path.joinpath(*below), f"/mnt/{name}/{'/'.join(below)}")
+
+
+HandIn = Callable[[str, str], Folder]  # of an owner, of a class: what a session of theirs is given. Raises EngineRefused
+
+
+def no_hand_in(_owner: str, name: str) -> Folder:
+    raise EngineRefused(f"there is no class {shown(name)} here", "Leave that mount out.")
+
+
+def hand_in_mount(wanted: str, folder: Folder) -> Mount:
+    """Of a class. A link in its place is refused, as is one that is missing."""
+    if not stat.S_ISDIR(_kind_of(folder.path)):
+        raise EngineRefused(f"{shown(wanted)} cannot be mounted: it is no folder", "Ask your teacher.")
+    return Mount(folder.path, f"/mnt/{wanted}", folder.writable)
+
+
+def _kind_of(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0
 
 
 def check_folder_beneath(above: Path, below: PurePosixPath, wanted: str) -> None:

@@ -16,8 +16,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from gpufairy.core import failpoints
 from gpufairy.core.errors import EngineRefused, EngineSilent
 from gpufairy.core.node import Node
+from gpufairy.core.result_file import ResultBytes, ResultFiles
 from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, workload_id
 from gpufairy.engines.archive import tar_stream
@@ -27,6 +29,7 @@ from gpufairy.engines.doors import connect_door, open_beside
 from gpufairy.engines.joblog import cut_log, log_size, open_log, read_log
 from gpufairy.engines.proc import pids_by_sid
 from gpufairy.engines.process_env import Surroundings, folder_environment, left_out, session_environment
+from gpufairy.engines.result_folder import result_file, result_files
 from gpufairy.engines.run_folder import Places, forget_old, mark_stopped, read_url, remove_half_removed, remove_run, take_claim, write_label
 from gpufairy.engines.runs import SOON_S, Runs
 from gpufairy.engines.shim import WAIT_FOR_EVER, pinned, shim_argv, spawn
@@ -44,6 +47,7 @@ class ProcessEngine:
     name = "process"
     isolation = "None: sessions are processes of one system user, and can see and end each other. Memory and GPUs are only accounted."
     ignores = frozenset({"image", "mounts"})
+    nodes_version = 0
     shelf = None
 
     def __init__(
@@ -117,6 +121,7 @@ class ProcessEngine:
             pid = await asyncio.get_running_loop().run_in_executor(self._hands, self._launched, session, name, cpus)
         finally:
             del self._runs.launching[name]
+        failpoints.passing("after_spawn_before_watched")
         try:
             self._runs.begin(name, session, pid, cpus or frozenset())
         except OSError as error:  # out of descriptors: it may run all the same, and is found again by its claim
@@ -127,6 +132,7 @@ class ProcessEngine:
         try:
             # Label first, spawn second: a shim without a label would hold GPUs for nobody; a label without a shim is made void.
             write_label(run, session, credentials)
+            failpoints.passing("after_label_before_spawn")
             return self._spawned(session, name, cpus, credentials.url)
         except (OSError, ValueError) as error:
             take_claim(run)
@@ -172,6 +178,7 @@ class ProcessEngine:
             return
         with contextlib.suppress(OSError):  # a full disk must not keep anything running
             mark_stopped(self._places.run(name))
+        failpoints.passing("after_stop_marked_before_signal")
         live = self._runs.live.get(name)
         if live is None:
             await self._runs.strays.end()
@@ -206,6 +213,12 @@ class ProcessEngine:
 
     def results(self, workload: WorkloadId) -> AsyncIterator[bytes]:
         return tar_stream(self._places.all_results, self._places.results(str(workload)).name)
+
+    async def result_files(self, workload: WorkloadId, most: int) -> ResultFiles:
+        return await result_files(self._places.all_results, self._places.results(str(workload)).name, most)
+
+    async def result_file(self, workload: WorkloadId, path: str) -> ResultBytes:
+        return await result_file(self._places.all_results, self._places.results(str(workload)).name, path)
 
     async def door(self, workload: WorkloadId) -> Door:
         door = self._door(workload)

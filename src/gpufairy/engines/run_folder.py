@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
+from gpufairy.core import failpoints
 from gpufairy.core.amounts import shown
 from gpufairy.core.errors import BadInput, EngineRefused
 from gpufairy.core.plain import session_from_plain, session_to_plain
@@ -90,7 +91,7 @@ def read_label(run: Path) -> Session | None:
     try:
         with open(run / "session.json", "rb") as file:
             return session_from_plain(json.loads(file.read(LARGEST_LABEL)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, BadInput):
         return None
 
 
@@ -149,6 +150,7 @@ def remove_run(run: Path) -> None:
     except OSError:  # one of the same name was left half removed
         shutil.rmtree(away, ignore_errors=True)
         run.rename(away)
+    failpoints.passing("after_run_renamed_before_removed")
     for name in FILES:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(away / name)

@@ -45,11 +45,12 @@ def context_bytes(gpu: GpuSeat) -> int:
     return CONTEXT_BYTES
 
 
-def write_share(run: Path, gpus: Sequence[GpuSeat], uid: int, *, mps: bool) -> None:
+def write_share(run: Path, gpus: Sequence[GpuSeat], uid: int, *, mps: bool, library: str = LIBRARY) -> None:
+    """`library`: where it is inside."""
     for name in ("share", "ledger", "mps"):  # the last two to be mounted upon
         (run / "inside" / name).mkdir(exist_ok=True)
         (run / "inside" / name).chmod(0o755)
-    for path, text in {run / "inside" / "share" / "limits": limits_text(gpus, mps=mps), run / "preload": f"{LIBRARY}\n"}.items():
+    for path, text in {run / "inside" / "share" / "limits": limits_text(gpus, mps=mps), run / "preload": f"{library}\n"}.items():
         write_private(path, text)
         path.chmod(READABLE)
     (run / "ledger").mkdir(exist_ok=True)

@@ -86,6 +86,7 @@ def _make(made: Path, native: Native, programs: dict[str, Path]) -> None:
         for name in ("bin", "lib", "libexec", "share"):
             (beside / name).mkdir()
         shutil.copy(native.porter, beside / "bin" / "porter")
+        shutil.copy(native.step, beside / "bin" / "step")
         loader = usable_loader(interpreter())
         objects = [*programs.values(), interpreter(), native.user_library, *copy_python(beside, packages())]
         for name, path in {**programs, "python3": interpreter()}.items():

@@ -93,6 +93,7 @@ def _left_out(_: str, names: list[str]) -> set[str]:
     """As copytree asks; a `..` is a script that a package puts elsewhere."""
     return {
         name for name in names
-        if name in LEFT_OUT or name.startswith(("config-", "_tkinter.", "_test")) or name.endswith((".a", ".exe"))
+        if name in LEFT_OUT or name.startswith(("config-", "_tkinter.")) or name.endswith((".a", ".exe"))
+        or (name.startswith("_test") and name.endswith(".so"))
         or (name.endswith(".pyc") and not name.endswith(TAG))
     }  # fmt: skip

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from gpufairy.core.errors import FairyError
+from gpufairy.core.source import parse_trusted
 from gpufairy.gateway.entry import serve_gateway
 from gpufairy.gateway.settings import LISTEN, PORT, GatewaySettings
 
@@ -17,7 +18,14 @@ def settings_of(arguments: list[str]) -> GatewaySettings:
     parser.add_argument("--listen", default=LISTEN, metavar="ADDRESS")
     parser.add_argument("--login-grace", type=float, default=30.0, metavar="SECONDS", dest="login_grace_s")
     parser.add_argument("--most-per-user", type=int, default=100, metavar="CONNECTIONS")
-    return GatewaySettings(**vars(parser.parse_args(arguments)))
+    parser.add_argument("--most-waiting", type=int, default=8192, metavar="CONNECTIONS")
+    parser.add_argument("--most-waiting-per-source", type=int, default=2048, metavar="CONNECTIONS")
+    parser.add_argument("--most-signing-in", type=int, default=128, metavar="CONNECTIONS")
+    parser.add_argument("--most-signing-in-per-source", type=int, default=32, metavar="CONNECTIONS")
+    parser.add_argument("--most-channels", type=int, default=32, metavar="CHANNELS")
+    parser.add_argument("--trusted", action="append", default=[], metavar="NETWORK", help="has many people behind it")
+    given = vars(parser.parse_args(arguments))
+    return GatewaySettings(**{**given, "trusted": parse_trusted(given["trusted"], "--trusted")})
 
 
 def main() -> int:

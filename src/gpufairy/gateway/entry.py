@@ -7,24 +7,27 @@ import shutil
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from gpufairy.core.errors import Conflict
-from gpufairy.engines.open_files import raise_open_files
+from gpufairy.engines.open_files import connections_that_fit, raise_open_files
 from gpufairy.engines.sftp_server import SFTP_SERVERS
+from gpufairy.engines.tidy import keep_tidy
 from gpufairy.gateway.apps import AppsDoor
 from gpufairy.gateway.connection import Connection
-from gpufairy.gateway.doorstep import Doorstep, Stranger
+from gpufairy.gateway.doorstep import Doorstep
 from gpufairy.gateway.flows import bound_calls
 from gpufairy.gateway.gate import Gate
 from gpufairy.gateway.host_keys import host_keys
 from gpufairy.gateway.listening import Words, bound
 from gpufairy.gateway.options import make_offers
 from gpufairy.gateway.process_note import ask_to_drain, read_note, this_process
-from gpufairy.gateway.roster_watch import follow_roster
+from gpufairy.gateway.roster_watch import follow_roster, tell_refusals
 from gpufairy.gateway.seam import House
 from gpufairy.gateway.server_client import HttpHouse
 from gpufairy.gateway.settings import GatewaySettings
+from gpufairy.gateway.turns import Stranger
 from gpufairy.gateway.visitor import Visitor
 
 log = logging.getLogger("gpufairy.gateway")
@@ -36,7 +39,8 @@ GOODBYE_S = 5.0  # for commands to end, when all are ended
 
 async def serve_gateway(settings: GatewaySettings, house: House | None = None) -> None:
     """Runs until told to leave: by SIGTERM when the last visitor has gone, however often it comes; by SIGINT at once."""
-    raise_open_files()
+    fit = connections_that_fit(settings.most_waiting, "limits.ssh_waiting", raise_open_files())
+    settings = replace(settings, most_waiting=fit)
     bound_calls()
     keys = host_keys(settings.folder)
     listener = await taken_over(settings)
@@ -50,7 +54,7 @@ async def serve_gateway(settings: GatewaySettings, house: House | None = None) -
         gate.watch(starting)
         return connection
 
-    doorstep, apps = Doorstep(listener, settings, let_in), AppsDoor(settings)
+    doorstep, apps = Doorstep(listener, settings, let_in, gate.refusals), AppsDoor(settings)
     note = this_process(listener.getsockname()[1], " ".join(keys[0].export_public_key().decode().split()[:2]))
     note.write(settings.note)
     log.info("listening on %s port %d", settings.listen, note.port)
@@ -65,7 +69,9 @@ async def serve_gateway(settings: GatewaySettings, house: House | None = None) -
             settings.note.unlink(missing_ok=True)
 
     try:
+        tidying = asyncio.create_task(keep_tidy(lambda: len(gate.guests) + doorstep.strangers))
         await until_told(gate, apps, lambda: doorstep.busy, stop_listening)
+        tidying.cancel()
     finally:
         stop_listening()
         await apps.close()
@@ -116,7 +122,7 @@ async def until_told(gate: Gate, apps: AppsDoor, busy: Callable[[], bool], stop_
         while not apps.empty.is_set():
             await follow_roster(gate)
 
-    tasks = [loop.create_task(work) for work in (needed(), apps.serve(), drained(), _awaited(at_once))]
+    tasks = [loop.create_task(work) for work in (needed(), apps.serve(), drained(), _awaited(at_once), tell_refusals(gate))]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from gpufairy.core.ending import Notice
+from gpufairy.core.limits import Refusals
 from gpufairy.gateway.endings import Warnings, warning
 from gpufairy.gateway.knock import Knocks
 from gpufairy.gateway.login import Login
@@ -37,6 +38,7 @@ class Screen(Protocol):
 class Gate:
     def __init__(self, settings: GatewaySettings, house: House, sftp_server: str | None) -> None:
         self.settings, self.house, self.sftp_server = settings, house, sftp_server
+        self.refusals = Refusals()
         self.knocks = Knocks(house, settings.away_s)
         self.empty = asyncio.Event()  # nobody is in
         self.empty.set()

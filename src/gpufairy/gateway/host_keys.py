@@ -7,7 +7,7 @@ import asyncssh
 
 from gpufairy.core.errors import BadInput
 
-# RSA for clients from before 2014; 3072 bits hold until 2030 and beyond.
+# RSA for clients without Ed25519, as under FIPS; 3072 bits hold until 2030 and beyond.
 KINDS: tuple[tuple[str, str, dict[str, int]], ...] = (("host_ed25519", "ssh-ed25519", {}), ("host_rsa", "ssh-rsa", {"key_size": 3072}))
 
 

@@ -11,14 +11,16 @@ VERSION = "fairy"  # all that strangers learn of us
 GCM = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 CTR = ("aes256-ctr", "aes128-ctr")
 MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512")
+# The last two are for clients that know no curve but NIST's, as under FIPS: how those were chosen has never been told.
 KEX = (
-    "mlkem768x25519-sha256", "curve25519-sha256", "curve25519-sha256@libssh.org", "ecdh-sha2-nistp256", "ecdh-sha2-nistp384",
-    "ecdh-sha2-nistp521", "diffie-hellman-group16-sha512", "diffie-hellman-group14-sha256",
+    "mlkem768x25519-sha256", "curve25519-sha256", "curve25519-sha256@libssh.org", "diffie-hellman-group16-sha512",
+    "diffie-hellman-group14-sha256",
 )  # fmt: skip
 SIGNATURES = (
     "ssh-ed25519", "sk-ssh-ed25519@openssh.com", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
     "sk-ecdsa-sha2-nistp256@openssh.com", "rsa-sha2-512", "rsa-sha2-256",
 )  # fmt: skip
+SHA1_HOST_KEY = b"ssh-rsa"  # a signature by SHA-1, which others can forge; the same key signs by SHA-2, too
 REKEY_BYTES = 64 * 2**30  # as OpenSSH with AES-GCM
 
 _KNOWS_GCM = re.compile(rb"SSH-2\.0-OpenSSH_(?:[7-9]|[1-9][0-9])[._]")
@@ -43,7 +45,7 @@ def _options(
     keys: Sequence[asyncssh.SSHKey], visitor: Callable[[], asyncssh.SSHServer], ciphers: Sequence[str]
 ) -> asyncssh.SSHServerConnectionOptions:
     known = {name.decode() for name in asyncssh.kex.get_kex_algs()}
-    return asyncssh.SSHServerConnectionOptions(
+    options = asyncssh.SSHServerConnectionOptions(
         server_factory=visitor, server_host_keys=list(keys), server_version=VERSION, config=None,
         kex_algs=[name for name in KEX if name in known],  # the first one only where the crypto library has it
         encryption_algs=list(ciphers), mac_algs=list(MACS), compression_algs=["none"], signature_algs=list(SIGNATURES),
@@ -51,3 +53,5 @@ def _options(
         agent_forwarding=False, x11_forwarding=False, line_editor=False, encoding=None, rekey_bytes=REKEY_BYTES,
         login_timeout=0, keepalive_interval=0, tcp_keepalive=True,  # kept by the doorstep, and by the kernel
     )  # fmt: skip
+    options.server_host_keys.pop(SHA1_HOST_KEY, None)  # asyncssh offers it with every RSA key
+    return options

@@ -1,4 +1,4 @@
-"""Following the server: its roster as it changes, and how long it has been away."""
+"""Following the server: its roster as it changes, and how long it has been away. And telling it whom we turned away."""
 import asyncio
 import logging
 
@@ -9,6 +9,7 @@ log = logging.getLogger("gpufairy.gateway")
 
 FIRST_BACK_OFF_S = 0.1
 LONGEST_BACK_OFF_S = 1.0  # a key that is removed right after a restart of the server must be out within 2 s
+TELL_EVERY_S = 2.0  # what is counted meanwhile goes together
 AT_MOST_EVERY_S = 0.2  # a server that leaves answers its long polls at once
 
 
@@ -36,3 +37,15 @@ async def follow_roster(gate: Gate) -> None:
         gate.take_roster(roster)
         if roster.revision == before:
             await asyncio.sleep(max(0.0, AT_MOST_EVERY_S - (loop.time() - began)))
+
+
+async def tell_refusals(gate: Gate) -> None:
+    while True:
+        await asyncio.sleep(TELL_EVERY_S)
+        counts = gate.refusals.taken()
+        if not counts:
+            continue
+        try:
+            await gate.house.tell_refusals(counts)
+        except FairyError:  # the server is away, or of an older version: they are told later
+            gate.refusals.add(counts)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpufairy.core.ending import Ending, Notice
+from gpufairy.core.limits import Limit
 from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door
 
@@ -40,4 +41,5 @@ class House(Protocol):
     # The server waits so long for it to open. Raises FairyError.
     async def enter(self, user: str, name: str | None, purpose: Purpose, wait_s: float) -> Entry | Waiting: ...
     async def sign_in_link(self, user: str) -> str: ...  # to the page, once. Raises FairyError
+    async def tell_refusals(self, counts: Mapping[Limit, int]) -> None: ...  # raises FairyError
     async def close(self) -> None: ...

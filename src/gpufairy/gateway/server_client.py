@@ -14,6 +14,7 @@ from gpufairy.client.local_server import NOTE
 from gpufairy.client.protocol import ANSWER_LIMIT_S, Call, Record, path_of
 from gpufairy.core.ending import Ending, Notice
 from gpufairy.core.errors import BadInput, FairyError
+from gpufairy.core.limits import Limit
 from gpufairy.core.purpose import Purpose
 from gpufairy.engines.contract import Door, DoorKind
 from gpufairy.gateway.seam import Entry, Roster, Waiting
@@ -52,6 +53,9 @@ class HttpHouse:
     async def sign_in_link(self, user: str) -> str:
         return str((await self._call(Call("POST", path_of("gateway", "signin-links"), {"user": user}))).get("url", ""))
 
+    async def tell_refusals(self, counts: Mapping[Limit, int]) -> None:
+        await self._call(Call("POST", path_of("gateway", "refusals"), {"counts": {str(limit): times for limit, times in counts.items()}}))
+
     async def close(self) -> None:
         if self._line is not None:
             await self._line.close()
@@ -80,7 +84,8 @@ class HttpHouse:
 
     def _address_and_token(self) -> tuple[str, str]:
         try:
-            url = (read_toml(self._data / NOTE) or {}).get("url")
+            noted = read_toml(self._data / NOTE) or {}
+            url = noted.get("own_url", noted.get("url"))  # a server of an older version writes the one that people use
             if isinstance(url, str):
                 return url, read_token(self._token_file)
         except BadInput as error:  # half a file, or none: a server is about to write it

@@ -1,6 +1,8 @@
 """Every number that the gateway goes by, with its reason."""
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from gpufairy.core.source import Trusted
 
 KIB, MIB = 2**10, 2**20
 LISTEN, PORT = "127.0.0.1", 8422
@@ -13,13 +15,17 @@ class GatewaySettings:
     port: int = PORT
 
     login_grace_s: float = 30.0  # from the first packet to being signed in: enough to type a passphrase
-    # Those who have not yet said a line of SSH cost a descriptor and a kilobyte, so many may stand there; beyond that the oldest goes.
-    most_on_doorstep: int = 8192
+    # Those who have not begun to sign in cost a descriptor and a kilobyte, so many may stand there; beyond that the oldest goes.
+    most_waiting: int = 8192
+    most_waiting_per_source: int = 2048
+    trusted: Trusted = field(default_factory=Trusted)  # these sources may have as many waiting as there is room for
     most_signing_in: int = 128  # key exchanges at once: more would only slow each other down, so the rest waits its turn
     most_signing_in_per_source: int = 32  # one address must not fill all of them
-    # With others waiting, whoever has not signed in after so long makes room, and whoever says nothing for a while sooner.
-    patience_s: float = 5.0
-    silence_s: float = 1.0
+    # With others waiting, whoever has not signed in after so long takes no turn from them any more, and whoever says nothing for a while
+    # sooner. They may go on as soon as they speak; what they cost is memory, so only so many stay.
+    patience_s: float = 2.0
+    silence_s: float = 0.5
+    most_dawdling: int = 512
     most_auth_failures: int = 6  # as OpenSSH has it: an agent offers several keys
     most_per_user: int = 100  # connections: a cluster's worth of terminals, and not all of our descriptors
     most_channels: int = 32  # on one connection: terminals, commands and forwards together

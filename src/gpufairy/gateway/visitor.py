@@ -11,6 +11,7 @@ import asyncssh
 
 from gpufairy.core.amounts import show_duration, shown
 from gpufairy.core.errors import FairyError
+from gpufairy.core.limits import Limit
 from gpufairy.core.names import SESSION_NAME
 from gpufairy.core.purpose import Purpose
 from gpufairy.engines.doors import connect_door
@@ -95,6 +96,7 @@ class Visitor(Owner):
         self.login, self.key = login, key
         if not self._gate.room_for(login.user):
             most = self._gate.settings.most_per_user
+            self._gate.refusals.count(Limit.SSH_CONNECTIONS_PER_USER)
             log.warning("%s was sent away: %d connections are open", self.name, most)
             self.connection.disconnect(asyncssh.DISC_TOO_MANY_CONNECTIONS, f"{login.user} has {most} connections open, close some first")
             return
@@ -128,6 +130,7 @@ class Visitor(Owner):
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "not signed in")
         most = self._gate.settings.most_channels
         if self.connection.channel_count >= most:
+            self._gate.refusals.count(Limit.SSH_CHANNELS)
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_RESOURCE_SHORTAGE, f"{most} channels are open here, close some first")
         return self._gate.window_for(self.login.user)
 

@@ -77,7 +77,7 @@ def command_for(wish: Wish, door: Door, term: Terminal | None, env: Iterable[tup
 
 def _argv(wish: Wish, door: Door, sftp_server: str | None) -> tuple[str, ...]:
     if wish.sftp:
-        return (PORTERS_SFTP if door.kind is DoorKind.PORTER else sftp_server or "sftp-server",)
+        return (PORTERS_SFTP if door.kind is not DoorKind.PROCESS else sftp_server or "sftp-server",)
     if wish.line is None:
         return (door.shell, "-l")
     return (door.shell, "-c", wish.line)

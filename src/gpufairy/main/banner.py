@@ -28,7 +28,8 @@ def banner(setup: Setup, engine: Engine, user: str, sign_in: str, ssh_port: int 
         ("engine", f"{engine.name}. Isolation: {engine.isolation}"),
     ]
     if engine.shelf is not None:
-        fetched = "fetched when first used" if setup.config.images.pull else "must be on this machine"
+        there = "on this machine" if engine.shelf.fetches else "on a node"
+        fetched = "fetched when first used" if setup.config.images.pull else f"must be {there}"
         rows.append(("image", f"{setup.config.images.default}, unless a session names another ({fetched})"))
     first = TRY_A_GPU if setup.node.gpus else TRY_NO_GPU
     lines = [f"gpufairy {__version__} is up.", ""]

@@ -33,6 +33,7 @@ END_AGAIN_S = 5.0  # longer than leaving takes
 
 Source = NvmlSource | SimulatedSource
 Consumer = Callable[[NodeSample], Awaitable[None]]
+HOST_ROOT = "FAIRY_HOST_ROOT"  # variable: where a container that watches its host has the host's file systems
 FIRST_SAMPLE_S = 25.0  # a driver that is loaded by being asked takes ten
 NO_DRIVER_S = 1.0  # after an answer that is none: whether there is a driver at all is told by how the process that asked it ends
 
@@ -49,12 +50,13 @@ async def nobody() -> dict[str, Sequence[int]]:
 
 
 def make_eyes(rules: NamingRules, kubernetes: KubernetesWatch) -> Eyes:
-    containers, accounts, pods = Containers(engine_sockets(None)), Accounts(), make_pods(kubernetes, os.environ)
+    root = Path(os.environ.get(HOST_ROOT) or "/")
+    containers, accounts, pods = Containers(engine_sockets(None)), Accounts(root), make_pods(kubernetes, os.environ)
     whose = Whose(
         containers, rules, accounts=accounts.name,
-        pods=no_pods if pods is None else pods.facts, session_namespace=kubernetes.session_namespace,
+        pods=no_pods if pods is None else pods.facts, session_namespaces=kubernetes.session_namespaces,
     )  # fmt: skip
-    return Eyes(Processes(), containers, whose, HostReader(accounts=accounts.name), pods=pods)
+    return Eyes(Processes(), containers, whose, HostReader(root, accounts=accounts.name), pods=pods)
 
 
 def engine_sockets(named: str | None) -> Callable[[], list[EngineSocket]]:

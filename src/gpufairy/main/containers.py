@@ -5,6 +5,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from gpufairy.core.errors import BadInput
@@ -14,6 +15,8 @@ from gpufairy.core.uids import FIRST_UID
 from gpufairy.engines.contract import Credentials, GpuShares
 from gpufairy.engines.docker import DockerEngine
 from gpufairy.engines.docker_spec import DockerSettings, Folder, Network
+from gpufairy.engines.homes import HandIn, no_hand_in
+from gpufairy.engines.old_files import use_tools
 from gpufairy.engines.run_folder import Places
 from gpufairy.engines.tools import build_tools
 from gpufairy.wire.config import Config
@@ -47,7 +50,7 @@ def answers(path: str) -> bool:
 
 def docker_engine(
     data: Path, config: Config, node: Node, credentials: Callable[[Session], Credentials], uid_of: Callable[[str], int],
-    *, gpu_shares: GpuShares,
+    *, gpu_shares: GpuShares, hand_in: HandIn = no_hand_in,
 ) -> DockerEngine:  # fmt: skip
     path = found_socket(config)
     if path is None:
@@ -55,6 +58,7 @@ def docker_engine(
     if os.geteuid() != 0:
         raise BadInput("--engine docker: needs root, since homes belong to their users' uids", "Start it with sudo, or --engine process.")
     tools = build_tools(data / "tools", say)
+    use_tools(data / "tools", tools.folder.name, datetime.now(UTC))
     for name, how in tools.missing.items():
         say(f"{name} is not on this machine, so sessions whose image lacks it have none ({how})")
     shared = shared_folder(data, config)
@@ -63,7 +67,7 @@ def docker_engine(
     return DockerEngine(
         path, places(data, config), node, credentials, uid_of=uid_of, settings=settings(config), tools=tools.folder, shared=shared,
         api_folder=api_folder(data), server_id=server_id(data), log_cap_bytes=config.log_cap_bytes,
-        gpu_shares=gpu_shares,
+        gpu_shares=gpu_shares, hand_in=hand_in,
     )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ def install(site: Path, packages: tuple[str, ...]) -> None:
     site.mkdir(parents=True)
     uv = shutil.which("uv")
     by_uv = [uv or "", "pip", "install", "-q", "-p", sys.executable, "--target", str(site), *packages]
-    by_pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(site), *packages]
+    by_pip = [sys.executable, "-P", "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(site), *packages]
     done = subprocess.run(by_uv if uv else by_pip, check=False)
     if done.returncode != 0:
         raise EngineRefused(f"{', '.join(packages)} could not be installed: see above", "Is a package registry reachable from here?")

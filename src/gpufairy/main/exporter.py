@@ -39,7 +39,9 @@ Kubernetes = Annotated[
     str, typer.Option("--kubernetes", metavar="WHERE", help="Names of pods: auto (in the cluster, or by KUBECONFIG), off, or a kubeconfig.")
 ]
 Kubelet = Annotated[str, typer.Option("--kubelet", metavar="DIR", help="The kubelet's root folder.")]
-SessionNamespace = Annotated[str | None, typer.Option("--session-namespace", metavar="NAME", help="Whose pods are sessions. Else none.")]
+SessionNamespaces = Annotated[
+    list[str] | None, typer.Option("--session-namespace", metavar="NAME", help="Whose pods are sessions. Else none. May be repeated.")
+]
 
 
 def _exporter(
@@ -54,7 +56,7 @@ def _exporter(
     data: Data = None,
     kubernetes: Kubernetes = "auto",
     kubelet: Kubelet = KUBELET,
-    session_namespace: SessionNamespace = None,
+    session_namespace: SessionNamespaces = None,
 ) -> None:
     """Serve readings of this host's GPUs, processes and the host itself to Prometheus."""
     every_s, rules = parse_every(every), naming_rules(names or (), ())
@@ -63,7 +65,7 @@ def _exporter(
     told = Exporting(
         node, every_s, tuple(names or ()), simulate,
         textfile=None if textfile is None else str(textfile), data=None if folder is None else str(folder),
-        kubernetes=KubernetesWatch(kubernetes, None, kubelet, session_namespace),
+        kubernetes=KubernetesWatch(kubernetes, None, kubelet, tuple(session_namespace or ())),
     )  # fmt: skip
     outlet, make = told.outlet(), partial(make_sampler, node, simulate, 1.0 if once else every_s, rules, told.kubernetes)
     if once:

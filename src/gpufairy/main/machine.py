@@ -18,8 +18,6 @@ ENGINES = ("auto", "process", "docker", "kubernetes")
 def chosen_engine(wanted: str, config: Config) -> str:
     if wanted not in ENGINES:
         raise BadInput(f"--engine: found {wanted!r}", f"Write one of {', '.join(ENGINES)}.")
-    if wanted == "kubernetes":
-        raise BadInput(f"--engine: {wanted} is not part of this version", "Leave it out, or use docker.")
     if wanted != "auto":
         return wanted
     if found_socket(config) is None:

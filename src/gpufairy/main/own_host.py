@@ -20,6 +20,7 @@ from gpufairy.core.workload import WorkloadId, workload_id
 from gpufairy.devices.nvml_source import NvmlSource
 from gpufairy.devices.simulated_source import SimulatedSource
 from gpufairy.engines.docker import DockerEngine
+from gpufairy.engines.kubernetes import KubernetesEngine
 from gpufairy.engines.process import ProcessEngine
 from gpufairy.main.collect import Source, engine_sockets, naming_rules, page_for
 from gpufairy.main.pods import KubernetesWatch, make_pods, no_pods
@@ -42,7 +43,7 @@ class SessionPids:
     """The processes of every session here, by PID and start: numbers come again. Asked of the engine at most so often; while it is
     silent, what it said last, less what has ended."""
 
-    def __init__(self, house: House, engine: ProcessEngine | DockerEngine, every_s: float) -> None:
+    def __init__(self, house: House, engine: ProcessEngine | DockerEngine | KubernetesEngine, every_s: float) -> None:
         self._house, self._engine, self._every_s = house, engine, every_s
         self._starts: Mapping[WorkloadId, Mapping[int, int]] = {}  # by PID: when it began
         self._session_of: dict[tuple[int, int], SessionFacts] = {}
@@ -76,7 +77,8 @@ class SessionPids:
         }
 
     def _live(self) -> dict[WorkloadId, Session]:
-        return {workload_id(session): session for session in self._house.book.holding()}
+        """Those of which the engine has told any process: on a cluster none of ten thousand."""
+        return {workload_id(session): session for session in self._house.book.holding()} if self._starts else {}
 
     async def _look(self) -> Mapping[WorkloadId, Mapping[int, int]]:
         before = self._starts
@@ -93,7 +95,7 @@ def starts_of(pids: Mapping[WorkloadId, Iterable[int]]) -> dict[WorkloadId, dict
 
 class OwnHost:
     def __init__(
-        self, house: House, engine: ProcessEngine | DockerEngine, node: Node, *,
+        self, house: House, engine: ProcessEngine | DockerEngine | KubernetesEngine, node: Node, *,
         watch: WatchConfig, every_s: float, server_id: str | None, socket: str | None = None, data: Path | None = None,
     ) -> None:  # fmt: skip
         """`socket`: of the container engine, where the settings name it. `data`: where counts are kept."""
@@ -104,11 +106,11 @@ class OwnHost:
         self._source: Source = simulation if simulated else NvmlSource(every_s, on_sample=self._errors)
         containers, accounts = Containers(engine_sockets(socket)), Accounts()
         rules = naming_rules(watch.name_rules, watch.user_labels, watch.users, what="watch.name_rules")
-        kubernetes = KubernetesWatch(watch.kubernetes, watch.kubernetes_node, watch.kubelet, watch.session_namespace)
+        kubernetes = KubernetesWatch(watch.kubernetes, watch.kubernetes_node, watch.kubelet, tuple(watch.session_namespaces))
         pods = make_pods(kubernetes, os.environ)
         whose = Whose(
             containers, rules, accounts=accounts.name, sessions_by_pid=pids.session_of, server_id=server_id,
-            pods=no_pods if pods is None else pods.facts, session_namespace=watch.session_namespace,
+            pods=no_pods if pods is None else pods.facts, session_namespaces=watch.session_namespaces,
         )  # fmt: skip
         eyes = Eyes(Processes(), containers, whose, HostReader(accounts=accounts.name), SessionUse(), pods)
         self._sampler = Sampler(node.name, self._source, eyes, pids_of_sessions=pids.by_session)

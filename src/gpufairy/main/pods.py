@@ -22,7 +22,7 @@ class KubernetesWatch:
     where: str = AUTO  # auto, off, or the path of a kubeconfig
     node: str | None = None
     kubelet: str = KUBELET  # its root folder
-    session_namespace: str | None = None
+    session_namespaces: tuple[str, ...] = ()
 
 
 def make_pods(watch: KubernetesWatch, env: Mapping[str, str]) -> Pods | None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from gpufairy.client.local_server import birth_of
 from gpufairy.control.passes import make_gateway_pass
 from gpufairy.core.errors import Conflict
 from gpufairy.engines.run_folder import write_private
+from gpufairy.wire.limits import LimitsConfig
 
 READY_LIMIT_S = 20.0
 LOOK_EVERY_S = 0.02
@@ -34,22 +36,34 @@ class Gateway:
                 os.kill(self.pid, signal.SIGTERM)
 
 
-async def start_gateway(data: Path, listen: str, port: int | None, secret: bytes) -> Gateway:
+def gateway_limits(limits: LimitsConfig) -> list[str]:
+    """As options of its command."""
+    given = {
+        "--login-grace": limits.ssh_login_s, "--most-waiting": limits.ssh_waiting,
+        "--most-waiting-per-source": limits.ssh_waiting_per_source, "--most-signing-in": limits.ssh_signing_in,
+        "--most-signing-in-per-source": limits.ssh_signing_in_per_source, "--most-per-user": limits.ssh_connections_per_user,
+        "--most-channels": limits.ssh_channels,
+    }  # fmt: skip
+    trusted = [word for network in limits.trusted for word in ("--trusted", network)]
+    return [*(word for option, value in given.items() for word in (option, f"{value:g}")), *trusted]
+
+
+async def start_gateway(data: Path, listen: str, port: int | None, secret: bytes, options: Sequence[str] = ()) -> Gateway:
     folder = data / "ssh"
     folder.mkdir(mode=0o700, exist_ok=True)
     write_private(folder / "gateway.token", make_gateway_pass(secret))
     for tried in [port] if port is not None else range(FIRST_PORT, FIRST_PORT + PORTS_TRIED):
-        if (gateway := await started(folder, listen, tried)) is not None:
+        if (gateway := await started(folder, listen, tried, options)) is not None:
             return gateway
     taken = f"port {port}" if port is not None else f"ports {FIRST_PORT} to {FIRST_PORT + PORTS_TRIED - 1}"
     found = f"the SSH gateway could not listen on {taken}: {last_words(folder)}"
     raise Conflict(found, "Name another with --ssh-port, or set ssh.enabled = false.")
 
 
-async def started(folder: Path, listen: str, port: int) -> Gateway | None:
+async def started(folder: Path, listen: str, port: int, options: Sequence[str]) -> Gateway | None:
     """None: it ended before it listened."""
-    command = [sys.executable, "-m", "gpufairy.gateway", "--data", str(folder.parent), "--listen", listen, "--port", str(port)]
-    child = spawned(command, folder / "gateway.log")
+    command = [sys.executable, "-P", "-m", "gpufairy.gateway", "--data", str(folder.parent), "--listen", listen, "--port", str(port)]
+    child = spawned([*command, *options], folder / "gateway.log")
     async with asyncio.timeout(READY_LIMIT_S):
         while child.poll() is None:
             if (found := read_note(folder)) is not None and found.pid == child.pid:

@@ -17,9 +17,14 @@ from gpufairy.api.context import Context
 from gpufairy.cli.options import one_command
 from gpufairy.client import connection, local_server
 from gpufairy.control.house import House
+from gpufairy.core import failpoints
 from gpufairy.core.errors import BadInput, Conflict, NotSignedIn
+from gpufairy.core.unit_file import SERVER
 from gpufairy.main.banner import banner, say
 from gpufairy.main.folders import data_folder
+from gpufairy.main.install import DryRun, Install, Machine, Uninstall, given, server_service
+from gpufairy.main.install import install as install_service
+from gpufairy.main.install import uninstall as uninstall_service
 from gpufairy.main.machine import chosen_engine, this_node
 from gpufairy.main.ports import listen
 from gpufairy.main.serve import Setup, serve
@@ -34,19 +39,28 @@ def _up(
     port: Annotated[int | None, typer.Option("--port", help="Port of page and API. Else 8420, or the next that is free.")] = None,
     listen_on: Annotated[str | None, typer.Option("--listen", metavar="ADDRESS", help="Else 127.0.0.1: this machine alone.")] = None,
     ssh_port: Annotated[int | None, typer.Option("--ssh-port", help="Port of the SSH gateway. Else 8422, or the next free.")] = None,
-    engine: Annotated[str, typer.Option("--engine", metavar="auto|process|docker", help="What runs the sessions.")] = "auto",
+    engine: Annotated[str, typer.Option("--engine", metavar="auto|process|docker|kubernetes", help="What runs the sessions.")] = "auto",
     simulate: Annotated[str | None, typer.Option("--simulate", metavar="GPUS", help="Pretend: 4xA100-40GB,1xH200,1xA100:mig")] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A fairy.toml with settings.")] = None,
     background: Annotated[bool, typer.Option("-d", "--detach", help="Return when it serves.")] = False,
+    install: Install = False,
+    uninstall: Uninstall = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Start the server here: queue, API, sessions. In the foreground, unless -d."""
+    refuse_failpoints()
     keep_announcement_private()
+    if install or uninstall:
+        options = given(port=port, listen=listen_on, ssh_port=ssh_port, simulate=simulate)
+        as_service(engine, data, config, options, remove=uninstall, dry_run=dry_run)
+        return
     if background:
         in_background()
         return
     settings = load_config(config)
     settings.to_policy()
     settings.reclaim.to_ladders()
+    settings.limits.check()
     settings.oidc.to_settings()
     chosen = chosen_engine(engine, settings)
     folder = data_folder(data, dict(os.environ))
@@ -60,11 +74,26 @@ def _up(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     called = os.environ.get("FAIRY_COMMAND", "fairy")
     ssh_port = settings.ssh.port if ssh_port is None else ssh_port
-    setup = Setup(folder, listener, url, node, settings, write_fairy_command(folder), admin_name(), called, chosen, host, ssh_port)
+    setup = Setup(folder, listener, url, node, settings, write_fairy_command(folder), admin_name(), called, chosen, host, ssh_port, config)
     asyncio.run(serve(setup, lambda context: ready(setup, context)))
 
 
 up = one_command(_up, "fairy up")
+
+
+def as_service(engine: str, data: Path | None, config: Path | None, options: list[str], *, remove: bool, dry_run: bool) -> None:
+    if remove:
+        uninstall_service(SERVER, Machine(), dry_run=dry_run)
+        return
+    chosen = chosen_engine(engine, load_config(config))
+    install_service(server_service(chosen, data, config, options), Machine(), dry_run=dry_run)
+
+
+def refuse_failpoints() -> None:
+    """The variable does nothing here, and who set it thinks that it does."""
+    if failpoints.VARIABLE in os.environ:
+        found = f"{failpoints.VARIABLE} is set: places at which a server dies are for gpufairy's own tests"
+        raise BadInput(found, f"Start it without: `unset {failpoints.VARIABLE}`. Tests start theirs by tests/faults/server.py.")
 
 
 def keep_announcement_private() -> None:
@@ -76,7 +105,7 @@ def keep_announcement_private() -> None:
 async def ready(setup: Setup, context: Context) -> None:
     user = setup.admin
     await sign_in(setup, context.house)
-    noted = local_server.LocalServer(os.getpid(), local_server.birth_of(os.getpid()), setup.url, str(setup.data))
+    noted = local_server.LocalServer(os.getpid(), local_server.birth_of(os.getpid()), setup.url, str(setup.data), own_address(setup))
     local_server.write_down(noted, os.environ)
     sign_in_link = f"{setup.url}/signin?code={context.links.make(user)}"
     text = banner(setup, context.house.engine, user, sign_in_link, context.ssh.port if context.ssh else None)
@@ -96,12 +125,23 @@ async def sign_in(setup: Setup, house: House) -> None:
     try:
         stored = connection.load(os.environ)
         if stored is not None and registry.caller(stored.token).user.name == name:
-            connection.save(connection.Connection(setup.url, stored.token), os.environ)
+            keep_sign_in(setup, stored.token)
             return
     except (NotSignedIn, BadInput):
         pass
     _, text = await registry.create_token(name, f"fairy up on {setup.node.name}", "full", None)
-    connection.save(connection.Connection(setup.url, text), os.environ)
+    keep_sign_in(setup, text)
+
+
+def keep_sign_in(setup: Setup, token: str) -> None:
+    """For the address that people use, and for FAIRY_URL or --server with this machine's own, whatever lies in front of it."""
+    for url in dict.fromkeys((own_address(setup), setup.url)):
+        connection.save(connection.Connection(url, token), os.environ)
+
+
+def own_address(setup: Setup) -> str:
+    """For who is on this machine, the SSH gateway among them: the one that people use may lead out, through a proxy, and not back in."""
+    return f"http://{reachable(setup.host)}:{setup.listener.getsockname()[1]}"
 
 
 def admin_name() -> str:
@@ -121,7 +161,7 @@ def in_background() -> None:
     with open(os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
         began_at = log.tell()
         child = subprocess.Popen(
-            [sys.executable, "-m", "gpufairy", *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            [sys.executable, "-P", "-m", "gpufairy", *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             pass_fds=(writing,), env={**os.environ, ANNOUNCE: str(writing)},
         )  # fmt: skip
     os.close(writing)

@@ -25,6 +25,51 @@ def use_of(cgroup_text: str, container_id: str, root: Path = ROOT) -> CgroupUse:
     return CgroupUse(cpu, memory)
 
 
+@dataclass(frozen=True, slots=True)
+class CgroupIo:
+    """Counters, since the container began."""
+
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    waited_s: float | None = None  # in which any of its processes stood still for a disk
+
+
+def io_of(cgroup_text: str, container_id: str, root: Path = ROOT) -> CgroupIo:
+    """As `use_of`. Version 1 does not count for how long its processes waited."""
+    lines = [line for line in whole_container(cgroup_text, container_id) if ".." not in line.path.split("/")]
+    top = f"{str(root).rstrip('/')}/sys/fs/cgroup"
+    for folder in (folder for line in lines for folder in _folders(top, line, "blkio")):
+        moved = _v2_moved(read_text(f"{folder}/io.stat")) or _v1_moved(read_text(f"{folder}/blkio.throttle.io_service_bytes"))
+        if moved is not None:
+            return CgroupIo(*moved, _waited_s(read_text(f"{folder}/io.pressure")))
+    return CgroupIo()
+
+
+def _v2_moved(text: str) -> tuple[int, int] | None:
+    """`8:0 rbytes=1 wbytes=2 …`, a line for each disk that was used."""
+    pairs = [pair.partition("=")[::2] for line in text.split("\n") for pair in line.split(" ")[1:]]
+    counts = [(name, int(value)) for name, value in pairs if name in ("rbytes", "wbytes") and value.isdecimal()]
+    if not counts:
+        return None
+    return sum(value for name, value in counts if name == "rbytes"), sum(value for name, value in counts if name == "wbytes")
+
+
+def _v1_moved(text: str) -> tuple[int, int] | None:
+    """`8:0 Read 1`, `8:0 Write 2`, and sums that are left out."""
+    rows = [line.split(" ") for line in text.split("\n")]
+    counts = [(row[1], int(row[2])) for row in rows if len(row) == 3 and row[1] in ("Read", "Write") and row[2].isdecimal()]
+    if not counts:
+        return None
+    return sum(value for name, value in counts if name == "Read"), sum(value for name, value in counts if name == "Write")
+
+
+def _waited_s(text: str) -> float | None:
+    """`some avg10=0.00 … total=MICROSECONDS`."""
+    some = next((line for line in text.split("\n") if line.startswith("some ")), "")
+    total = some.partition(" total=")[2]
+    return int(total) / 1e6 if total.isdecimal() else None
+
+
 def _folders(top: str, line: CgroupPath, controller: str) -> Iterator[str]:
     if not line.controllers:  # version 2, alone or beside version 1
         yield from (f"{top}/{line.path}", f"{top}/unified/{line.path}")

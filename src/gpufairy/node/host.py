@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpufairy.core.host_reading import HostReading
 from gpufairy.node.accounts import Accounts
-from gpufairy.node.host_cpu import CpuMeter, load_1m, memory, pressure, up_s
+from gpufairy.node.host_cpu import CpuMeter, boot_id, load_1m, memory, pressure, up_s
 from gpufairy.node.host_disks import DeviceCounters
 from gpufairy.node.host_heat import EnergyMeter, Thermometer
 from gpufairy.node.host_mounts import Mounts
@@ -57,6 +57,7 @@ class HostReader:
             energy_j=energy.energy_j,
             power_w=energy.power_w,
             up_s=up_s(self._proc),
+            boot_id=boot_id(self._proc),
             users=self._users.read(),
         )
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from gpufairy.core.host_reading import Pressure
 from gpufairy.node.host_files import read_text
 
+LONGEST_ID = 64  # characters of a boot id; a UUID has 36
+
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
@@ -77,6 +79,11 @@ def load_1m(proc: str) -> float | None:
 
 def up_s(proc: str) -> float | None:
     return _number(read_text(f"{proc}/uptime").partition(" ")[0])
+
+
+def boot_id(proc: str) -> str:
+    """Empty: the kernel does not say."""
+    return read_text(f"{proc}/sys/kernel/random/boot_id").strip()[:LONGEST_ID]
 
 
 def pressure(proc: str, of: str) -> Pressure:

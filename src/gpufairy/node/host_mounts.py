@@ -75,7 +75,7 @@ def real_mounts(text: str) -> tuple[Mount, ...]:
     for line in text.split("\n"):
         words = line.split(" ")
         if len(words) >= 4:
-            by_path[words[1]] = Mount(_unescaped(words[0]), _unescaped(words[1]), words[2])
+            by_path[words[1]] = Mount(unescaped(words[0]), unescaped(words[1]), words[2])
     real = sorted((mount for mount in by_path.values() if mount.kind not in LEFT_OUT), key=lambda mount: (len(mount.path), mount.path))
     by_device: dict[str, Mount] = {}
     for mount in real:
@@ -83,6 +83,6 @@ def real_mounts(text: str) -> tuple[Mount, ...]:
     return tuple(by_device.values())[:MOST_MOUNTS]
 
 
-def _unescaped(word: str) -> str:
+def unescaped(word: str) -> str:
     """Blanks in paths are written as \\040."""
     return ESCAPED.sub(lambda match: chr(int(match[1], 8)), word)

@@ -2,7 +2,6 @@
 import http.client
 import json
 import re
-import socket
 import ssl
 import time
 import urllib.parse
@@ -12,13 +11,13 @@ from typing import Any
 
 from gpufairy.core.errors import EngineSilent, NotAllowed
 from gpufairy.node.kube_access import KubeAccess
+from gpufairy.node.kube_call import Connection, Status, asked
 from gpufairy.node.proc_text import printable
 
 ANSWER_S = 10.0  # for all pages
 PAGE = 500  # pods; the kubelet's own limit is 110, and 250 or 500 where somebody raised it
 MOST_PAGES = 20
 MOST_BYTES = 16 * 2**20  # of all pages; a pod takes 5 to 20 KiB
-CHUNK = 64 * 1024
 LONGEST_NAME = 253  # as Kubernetes has it
 LONGEST_CONTAINER, LONGEST_LABEL, MOST_LABELS = 63, 63, 100
 STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
@@ -42,7 +41,7 @@ def listed_pods(access: KubeAccess, node: str) -> list[KubePod]:
     where = f"the API server at {access.host}:{access.port}"
     try:
         return list(_pages(access, node, time.monotonic() + ANSWER_S))
-    except _Status as error:
+    except Status as error:
         raise _refusal(error, access, where, node) from error
     except ssl.SSLCertVerificationError as error:
         raise EngineSilent(f"{where} shows a certificate that {access.what} does not trust: {error.verify_message}.") from error
@@ -52,13 +51,7 @@ def listed_pods(access: KubeAccess, node: str) -> list[KubePod]:
         raise EngineSilent(f"{where} gave an answer that is no list of pods: {printable(str(error), 100)}.") from error
 
 
-class _Status(Exception):
-    def __init__(self, status: int, text: bytes) -> None:
-        super().__init__(f"status {status}")
-        self.status, self.text = status, text
-
-
-def _refusal(error: _Status, access: KubeAccess, where: str, node: str) -> NotAllowed | EngineSilent:
+def _refusal(error: Status, access: KubeAccess, where: str, node: str) -> NotAllowed | EngineSilent:
     if error.status == http.client.UNAUTHORIZED:
         return NotAllowed(f"{where} does not know us by {access.what} (401).", "Is that of this cluster, and not expired?")
     if error.status == http.client.FORBIDDEN:
@@ -69,12 +62,13 @@ def _refusal(error: _Status, access: KubeAccess, where: str, node: str) -> NotAl
 def _pages(access: KubeAccess, node: str, deadline_s: float) -> Iterator[KubePod]:
     # From the server's memory (resourceVersion 0): else each question of each node would be a walk through all pods in its database.
     wanted = {"fieldSelector": f"spec.nodeName={node}", "limit": str(PAGE)}
-    more, left = {"resourceVersion": "0"}, MOST_BYTES
-    connection = _Connection(access)
+    more, had = {"resourceVersion": "0"}, 0
+    connection = Connection(access, ANSWER_S)
     try:
         for _ in range(MOST_PAGES):
-            text = _answer(connection, access, {**wanted, **more}, left, deadline_s)
-            left -= len(text)
+            path = f"/api/v1/pods?{urllib.parse.urlencode({**wanted, **more})}"
+            text = asked(connection, "GET", path, deadline_s=deadline_s, most_bytes=MOST_BYTES, had_bytes=had)
+            had += len(text)
             page = json.loads(text, object_hook=_slim)
             yield from (_pod(one) for one in page["items"])
             if not (following := page["metadata"].get("continue")):
@@ -83,39 +77,6 @@ def _pages(access: KubeAccess, node: str, deadline_s: float) -> Iterator[KubePod
     finally:
         connection.close()
     raise http.client.HTTPException(f"more than {MOST_PAGES} pages")
-
-
-class _Connection(http.client.HTTPSConnection):
-    def __init__(self, access: KubeAccess) -> None:
-        super().__init__(access.host, access.port, timeout=ANSWER_S, context=access.tls)
-        self._access = access
-
-    def connect(self) -> None:
-        plain = socket.create_connection((self._access.host, self._access.port), ANSWER_S)
-        try:
-            self.sock = self._access.tls.wrap_socket(plain, server_hostname=self._access.server_name or self._access.host)
-        except OSError:
-            plain.close()
-            raise
-
-
-def _answer(connection: _Connection, access: KubeAccess, query: Mapping[str, str], most_bytes: int, deadline_s: float) -> bytes:
-    proof = {"Authorization": f"Bearer {access.token}"} if access.token else {}
-    connection.request("GET", f"{access.path}/api/v1/pods?{urllib.parse.urlencode(query)}", headers={"Accept": "application/json", **proof})
-    own = connection.sock  # one that ends with its answer is forgotten by the connection
-    answer = connection.getresponse()
-    text = bytearray()
-    while chunk := answer.read1(CHUNK):
-        text += chunk
-        left_s = deadline_s - time.monotonic()
-        if len(text) > most_bytes or left_s <= 0:
-            raise http.client.HTTPException(f"more than {MOST_BYTES} bytes" if left_s > 0 else f"not whole after {ANSWER_S:g} s")
-        if not answer.isclosed():
-            own.settimeout(left_s)
-    answer.close()  # else no further page could be asked for
-    if answer.status != http.client.OK:
-        raise _Status(answer.status, bytes(text))
-    return bytes(text)
 
 
 def _slim(one: dict[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class ProcStat:
     cpu_ticks: int  # used so far
     memory_pages: int
     terminal: int = 0  # the device number of its controlling terminal; 0: none
+    state: bytes = b""  # a letter: R, S, D, Z …
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class Processes:
         self._kept[pid] = kept
         if len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
-        return kept.process
+        state = stat.state.decode("ascii", "replace")
+        return kept.process if kept.process.state == state else replace(kept.process, state=state)
 
     def cgroup(self, pid: int) -> str:
         """Empty: it is gone."""
@@ -103,7 +105,8 @@ def made_of(pid: int, stat: ProcStat, proc: str) -> RunningProcess | None:
     except OSError:
         return None
     started_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + stat.start_ticks / TICKS_PER_S
-    return RunningProcess(pid, stat.start_ticks, uid, printable(stat.command, LONGEST_COMMAND), started_s=started_s)
+    state = stat.state.decode("ascii", "replace")
+    return RunningProcess(pid, stat.start_ticks, uid, printable(stat.command, LONGEST_COMMAND), started_s=started_s, state=state)
 
 
 def stat_of(pid: int, proc: str = "/proc") -> ProcStat | None:
@@ -118,7 +121,7 @@ def parse_stat(line: bytes) -> ProcStat | None:
         return None
     try:
         parent, terminal, user, system, start, pages = (int(fields[place]) for place in (1, 4, 11, 12, 19, 21))
-        return ProcStat(line[opening + 1 : closing], parent, start, user + system, pages, terminal & 0xFFFFFFFF)
+        return ProcStat(line[opening + 1 : closing], parent, start, user + system, pages, terminal & 0xFFFFFFFF, fields[0])
     except ValueError:
         return None
 

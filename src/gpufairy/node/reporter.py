@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from gpufairy import __version__
@@ -28,6 +29,7 @@ MOST_TOLD = 10_000  # rules, labels, users
 LONGEST_EPOCH = 200
 MOST_SAID, LONGEST_SAID = 3, 400  # of the samples that a server refused, in the log; in characters
 REFUSED = (400, 401, 403, 404, 409, 413)  # the server answered, and did not take it
+NEVER = (400, 404, 405, 413)  # nor will it, of a report of another kind: an older server does not know of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,14 @@ class Told:
     name_rules: tuple[str, ...] = ()
     user_labels: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
+
+
+class Sent(Enum):
+    """What became of a report."""
+
+    TAKEN = "taken"
+    REFUSED = "refused"  # the server will never take it
+    NOT_NOW = "not now"
 
 
 @dataclass(slots=True)
@@ -57,6 +67,7 @@ class Reporter:
     identity: Identity
     spool: Spool
     on_told: Callable[[Told], None] = lambda _told: None
+    on_walk_asked: Callable[[str], object] = lambda _when: None  # an admin wants the disks walked through; the same word is the same wish
     standing: Standing = field(default_factory=Standing)
     pace: Pace = field(default_factory=Pace)
     _line: Transport | None = None
@@ -67,6 +78,20 @@ class Reporter:
     async def report(self, samples: Sequence[NodeSample]) -> bool:
         """One report of what was seen since the last one. True: the server has it."""
         return await asyncio.to_thread(self._report, to_plain(mean_sample(samples))) if samples else False
+
+    async def tell(self, part: str, body: bytes) -> Sent:
+        """A report of another kind than samples, by the name of its route. Whoever sends it keeps it until it was taken."""
+        return await asyncio.to_thread(self._tell_part, part, body)
+
+    def _tell_part(self, part: str, body: bytes) -> Sent:
+        with self._one_at_a_time:
+            try:
+                return Sent.TAKEN if self._in_line(lambda: self._post(part, body)) else Sent.NOT_NOW
+            except ServerNotReached:
+                return Sent.NOT_NOW
+            except Problem as problem:
+                log.warning("the server does not take a report of %s: %s", part, problem)
+                return Sent.REFUSED if problem.status in NEVER else Sent.NOT_NOW
 
     def end(self, samples: Sequence[NodeSample] = ()) -> None:
         """`samples`: seen and not told yet, for the next start. Waits for a report that is on its way."""
@@ -103,17 +128,20 @@ class Reporter:
         return True
 
     def _deliver(self, samples: Sequence[Plain]) -> bool:
+        return self._in_line(lambda: self._send(samples))
+
+    def _in_line(self, send: Callable[[], object]) -> bool:
         """False: an admin has not let this host in. A server that was started anew wants another hello, and gets it at once."""
         if self._epoch is None and not self._say_hello():
             return False
         try:
-            self._send(samples)
+            send()
         except Problem as problem:
             if problem.status != BEGIN_ANEW:
                 raise
             if not self._say_hello():
                 return False
-            self._send(samples)
+            send()
         return True
 
     def _late(self) -> list[Plain]:
@@ -137,13 +165,16 @@ class Reporter:
 
     def _send(self, samples: Sequence[Plain]) -> None:
         body = json.dumps({"version": __version__, "samples": list(samples)}, separators=(",", ":")).encode()
-        self._sequence += 1
-        signature = self.identity.signature(self.name, self._epoch or "", self._sequence, body)
-        stamp = (("Fairy-Epoch", self._epoch or ""), ("Fairy-Sequence", str(self._sequence)), ("Fairy-Signature", signature))
-        answer = self._ask(Call("POST", path_of("agents", self.name, "reports"), raw=body, extra=stamp, harmless=True))
+        answer = self._post("reports", body)
         self._hear(answer)
         for refused in _list(answer.get("refused"))[:MOST_SAID]:
             log.warning("the server does not believe a sample: %s", str(refused)[:LONGEST_SAID])
+
+    def _post(self, part: str, body: bytes) -> dict[str, Any]:
+        self._sequence += 1
+        signature = self.identity.signature(self.name, self._epoch or "", self._sequence, body)
+        stamp = (("Fairy-Epoch", self._epoch or ""), ("Fairy-Sequence", str(self._sequence)), ("Fairy-Signature", signature))
+        return self._ask(Call("POST", path_of("agents", self.name, part), raw=body, extra=stamp, harmless=True))
 
     def _refused(self, problem: Problem, live: Plain, late: Sequence[Plain]) -> None:
         """What it will never take must not be sent for ever; the rest is kept, and sent after another hello."""
@@ -169,6 +200,9 @@ class Reporter:
         names = ("name_rules", "user_labels", "users")
         if any(name in answer for name in names):
             self.on_told(Told(*(tuple(_words(answer.get(name))) for name in names)))
+        asked = answer.get("walk_disk")
+        if isinstance(asked, str):
+            self.on_walk_asked(asked[:LONGEST_EPOCH])
 
     def _say(self, *, reached: bool, words: str) -> None:
         """In the log only when it changes: an agent may wait for its server for days."""

@@ -105,6 +105,8 @@ class Sampler:
         named, simulated = self.eyes.processes.namespace.names(seen.driver), {device.uuid for device in seen.devices if device.simulated}
         for on in seen.processes:
             process = self.eyes.processes.running(on.pid) if named or on.uuid in simulated else None
+            if process is None and on.uuid in simulated:
+                continue  # it has ended since it was listed; a real driver may also mean one that /proc here does not show
             owner = Owner() if process is None else self.eyes.whose.owner(process, self.eyes.processes.cgroup(on.pid), on.uuid)
             process = process or RunningProcess(on.pid, 0, None, NOT_FOUND)
             key = (on.pid, process.start_ticks, on.uuid)

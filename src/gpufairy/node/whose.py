@@ -1,6 +1,6 @@
 """Whose a process is: session, pod, container or account, in the order in which they can be trusted."""
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
@@ -41,7 +41,7 @@ class PodFacts:
 
 class Whose:
     """`server_id`: only that server's containers are sessions; None: any server's. Whoever may start containers may forge its labels.
-    `session_namespace`: pods there with those labels are sessions, and none elsewhere: many may make pods, each in namespaces of theirs."""
+    `session_namespaces`: pods there with those labels are sessions, and none elsewhere: many may make pods, each in their own."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class Whose:
         sessions_by_pid: Callable[[int, int], SessionFacts | None] = lambda pid, start_ticks: None,
         pods: Callable[[str, str | None, str], PodFacts | None] = lambda pod_uid, container_id, device: None,
         server_id: str | None = None,
-        session_namespace: str | None = None,
+        session_namespaces: Collection[str] = (),
     ) -> None:
         self._containers, self._rules, self._account = containers, rules, accounts
-        self._session_of, self._pod, self._server_id, self._session_namespace = sessions_by_pid, pods, server_id, session_namespace
+        self._session_of, self._pod, self._server_id, self._session_namespaces = sessions_by_pid, pods, server_id, session_namespaces
         self._before: dict[tuple[int, int], Owner] = {}
 
     def use(self, rules: NamingRules) -> None:
@@ -100,7 +100,7 @@ class Whose:
         return None if facts.uid is not None else self._labelled_session(facts.labels)
 
     def _session_of_pod(self, facts: PodFacts) -> SessionFacts | None:
-        if facts.session is not None or self._session_namespace is None or facts.namespace != self._session_namespace:
+        if facts.session is not None or facts.namespace not in self._session_namespaces:
             return facts.session
         return self._labelled_session(facts.labels)
 

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from gpufairy.core.series import Kind, Point, Retention, Series, Subject, Total, step_for
+from gpufairy.core.moved_block import MovedBlock
+from gpufairy.core.series import Floats, Kind, Point, Retention, Series, Subject, Total, step_for
 from gpufairy.core.usage import HeldSeat
 from gpufairy.store.history_append import Known, sent_before, write_reports
 from gpufairy.store.history_arrival import Arrival
 from gpufairy.store.history_fold import due_nodes, fold, prune_blocks, prune_reports, write_fold
 from gpufairy.store.history_holds import holds_within
-from gpufairy.store.history_read import Asked, series_of, totals_of
+from gpufairy.store.history_move import add_blocks, read_blocks
+from gpufairy.store.history_read import Asked, grids_of, series_of, totals_of
 from gpufairy.store.reader import Reader
 from gpufairy.store.writer import Writer
 
@@ -69,12 +71,26 @@ class History:
         asked = Asked(kind, name, since, until, chosen, node)
         return await self._reader.read(partial(series_of, asked=asked))
 
+    async def grids(
+        self, kind: Kind, names: Sequence[str], since: datetime, until: datetime, *, step: int
+    ) -> dict[str, dict[str, Floats]]:
+        """The means of many at once, by name and column: one value for each step from that of `since` to that of `until`."""
+        return await self._reader.read(partial(grids_of, asked=Asked(kind, "", since, until, step), names=names))
+
     async def totals(
         self, kind: Kind, since: datetime, until: datetime, *, step: int, names: Sequence[str] | None = None
     ) -> dict[Subject, dict[str, Total]]:
         """Each column of each subject of that kind, added up. `since` should lie on the beginning of a step."""
         asked = Asked(kind, "", since, until, step)
         return await self._reader.read(partial(totals_of, asked=asked, names=names))
+
+    async def blocks(self, after: int, limit: int) -> list[MovedBlock]:
+        """To be moved elsewhere. What is not folded yet is not in them."""
+        return await self._reader.read(partial(read_blocks, after=after, limit=limit))
+
+    async def add_blocks(self, blocks: Sequence[MovedBlock]) -> int:
+        """Of another server. How many told something new."""
+        return await self._writer.write(partial(add_blocks, blocks=blocks, keeps=self.keeps))
 
     async def held(self, since: datetime, until: datetime, owner: str | None = None) -> list[HeldSeat]:
         """Seats that were given back, of which some time lies in between."""

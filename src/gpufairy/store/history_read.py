@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sqlalchemy import Connection, bindparam, select
 
-from gpufairy.core.series import COLUMNS, RAW, Kind, Series, SeriesColumn, Subject, Total
+from gpufairy.core.series import COLUMNS, RAW, Floats, Kind, Series, SeriesColumn, Subject, Total
 from gpufairy.store.history_blocks import BUCKETS_IN_BLOCK, TENTHS, Block, Whole, from_bytes, merged, with_max
 from gpufairy.store.history_reports import MICROS, UNKNOWN, Readings, blocks_of, unpack
 from gpufairy.store.rows import chunks, from_micros, to_micros
@@ -63,6 +63,20 @@ def series_of(connection: Connection, asked: Asked) -> Series:
     together = summed if asked.kind is Kind.USER else joined
     times = [from_micros(bucket * asked.step_s * MICROS) for bucket in range(asked.first, asked.last + 1)]
     return Series(asked.kind, asked.name, nodes, asked.step_s, times, columns_of(asked.kind, *together(asked, pieces)))
+
+
+def grids_of(connection: Connection, asked: Asked, names: Sequence[str]) -> dict[str, dict[str, Floats]]:
+    """Means of each column of each name, a value for each step that is asked for; NaN where not known. Without readings, without a row."""
+    found = subjects_of(connection, asked.kind, names)
+    pieces, parts = pieces_of(connection, asked, found), dict[str, list[Piece]]()
+    for one in found:
+        parts.setdefault(one.subject.name, []).extend(pieces.get(one.number, ()))
+    return {name: _grid(asked, of_it) for name, of_it in parts.items() if of_it}
+
+
+def _grid(asked: Asked, pieces: Sequence[Piece]) -> dict[str, Floats]:
+    means, _ = joined(asked, [pieces])
+    return {column.name: means[place] * column.grain for place, column in enumerate(COLUMNS[asked.kind])}
 
 
 def totals_of(connection: Connection, asked: Asked, names: Sequence[str] | None) -> dict[Subject, dict[str, Total]]:

@@ -8,9 +8,11 @@ from sqlalchemy import Connection, Select, bindparam, case, select
 
 from gpufairy.core.ledger import Fading, Usage, hold_ended
 from gpufairy.core.lifecycle import HOLDS_GPUS, Phase
+from gpufairy.core.past import Past
 from gpufairy.core.session import Session
 from gpufairy.core.steps import Change, Event
 from gpufairy.store import tables
+from gpufairy.store.past import read_pasts, unknown
 from gpufairy.store.reader import Reader
 from gpufairy.store.rows import chunks, from_micros, hold_to_row, session_from_row, session_to_row
 from gpufairy.store.session_writes import (
@@ -55,6 +57,14 @@ class Sessions:
         if not changes:
             return []
         return await self._writer.write(lambda connection: self._save(connection, changes))
+
+    async def past(self, after: int, limit: int) -> list[Past]:
+        """Of those that are over. `after`: the number of the last one before."""
+        return await self._reader.read(lambda connection: read_pasts(connection, after, limit))
+
+    async def add_past(self, pasts: Sequence[Past]) -> list[Past]:
+        """From another server. Those that were not here yet, with all that belongs to them; what they held counts as if it were here."""
+        return await self._writer.write(lambda connection: self._add_past(connection, pasts))
 
     async def forget_old_keys(self, before: datetime) -> None:
         await self._writer.write(lambda connection: forget_keys(connection, before))
@@ -118,6 +128,20 @@ class Sessions:
         if key is not None:
             remember_key(connection, key, numbered)
         return numbered
+
+    def _add_past(self, connection: Connection, pasts: Sequence[Past]) -> list[Past]:
+        new = unknown(connection, pasts)
+        if not new:
+            return []
+        numbered = [replace(past.session, number=self._last_number + place) for place, past in enumerate(new, 1)]
+        self._last_number += len(numbered)
+        connection.execute(ADD_SESSIONS, [session_to_row(session) for session in numbered])
+        write_events(connection, [event for past in new for event in past.events])
+        holds = [hold for past in new for hold in past.holds]
+        if holds:
+            connection.execute(ADD_HOLDS, [hold_to_row(hold) for hold in holds])
+            write_usage(connection, holds, self._fading)
+        return new
 
     def _save(self, connection: Connection, changes: Sequence[Change]) -> list[Change]:
         took = those_that_stand(connection, changes)

@@ -12,22 +12,29 @@ from gpufairy.core.errors import NotLeader, StoreUnavailable
 from gpufairy.core.ledger import ENTRY_PENALTY, Fading
 from gpufairy.store import tables
 from gpufairy.store.agents import Agents
+from gpufairy.store.alerts import Alerts
 from gpufairy.store.bookings import Bookings
+from gpufairy.store.classes import Classes
 from gpufairy.store.database import Database, open_database
+from gpufairy.store.disk import Disk
 from gpufairy.store.events import Events
 from gpufairy.store.faults import core_errors
 from gpufairy.store.history import History
 from gpufairy.store.images import Images
 from gpufairy.store.leader import FileLock, Lease, LeaseTimes, take_lease
 from gpufairy.store.ledger import LedgerRows
+from gpufairy.store.maintenance import MaintenanceRows
 from gpufairy.store.meta import Meta
-from gpufairy.store.migrate import migrate
+from gpufairy.store.migrate import BeforeUpgrade, migrate, nothing_kept
 from gpufairy.store.nodes import Nodes
+from gpufairy.store.outbox import OutboxRows
 from gpufairy.store.people import People
+from gpufairy.store.pools import Pools
 from gpufairy.store.reader import Reader
 from gpufairy.store.sessions import Sessions
 from gpufairy.store.shares import Shares
 from gpufairy.store.teams import Teams
+from gpufairy.store.upkeep import UpkeepRows
 from gpufairy.store.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -59,6 +66,13 @@ class Store:
     teams: Teams
     bookings: Bookings
     ledger: LedgerRows
+    classes: Classes
+    alerts: Alerts
+    maintenance: MaintenanceRows
+    outbox: OutboxRows
+    pools: Pools
+    disk: Disk
+    upkeep: UpkeepRows
 
     def __init__(self, held: Held, fading: Fading, last_number: int) -> None:
         self._held = held
@@ -76,11 +90,18 @@ class Store:
         self.teams = Teams(writer, reader)
         self.bookings = Bookings(writer, reader)
         self.ledger = LedgerRows(reader)
+        self.classes = Classes(writer, reader)
+        self.alerts = Alerts(writer, reader)
+        self.maintenance = MaintenanceRows(writer, reader)
+        self.outbox = OutboxRows(writer, reader)
+        self.pools = Pools(writer, reader)
+        self.disk = Disk(writer, reader)
+        self.upkeep = UpkeepRows(writer, reader)
 
     @classmethod
     async def open(
         cls, url: str, *, holder: str, half_life: timedelta, entry_penalty: timedelta = ENTRY_PENALTY,
-        wait_for_lease: bool = True, times: LeaseTimes = TIMES,
+        wait_for_lease: bool = True, times: LeaseTimes = TIMES, before_upgrade: BeforeUpgrade = nothing_kept,
     ) -> "Store":  # fmt: skip
         """`holder` names this server to people. SQLite in use: Conflict at once; PostgreSQL: waits for the lease."""
         with ExitStack() as undo:
@@ -90,7 +111,7 @@ class Store:
             if lock is not None:
                 undo.callback(lock.release)
             lease = await take_lease(database, holder, times, wait_for_lease)
-            await asyncio.to_thread(migrate, database, lease)
+            await asyncio.to_thread(migrate, database, lease, before_upgrade)
             last_number = await asyncio.to_thread(last_session_number, database)
             undo.pop_all()
         return cls(hold(database, lock, lease, times), Fading(half_life, entry_penalty), last_number)

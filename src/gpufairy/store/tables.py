@@ -86,6 +86,7 @@ holds = Table(
     Column("charge_parts", BigInteger, nullable=False),
     Column("since", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
+    Column("image", Text),  # written when its session is forgotten; until then the session tells
     sqlite_autoincrement=True,
 )
 Index("holds_owner", holds.c.owner, holds.c.until)
@@ -140,6 +141,7 @@ quotas = Table(
     Column("gpu_parts", BigInteger),
     Column("gpu_hours_week", Float(53)),
     Column("sessions", Integer),
+    Column("disk_bytes", BigInteger),  # of users alone, and of any kind
 )
 
 bookings = Table(

@@ -31,7 +31,7 @@ class Teams:
 
     async def quotas(self) -> list[Quota]:
         rows = await self._reader.read(lambda connection: connection.execute(select(quotas).order_by(quotas.c.of, quotas.c.gpu_kind)).all())
-        return [Quota(row.of, row.gpu_kind, row.gpu_parts, row.gpu_hours_week, row.sessions) for row in rows]
+        return [Quota(row.of, row.gpu_kind, row.gpu_parts, row.gpu_hours_week, row.sessions, row.disk_bytes) for row in rows]
 
     async def counted_holds(self, since: datetime) -> list[HeldSeat]:
         """Seats given back since then, for quotas: without those of preemptible sessions, which are under none."""
@@ -67,7 +67,8 @@ def _counted_holds(connection: Connection, since: datetime) -> list[HeldSeat]:
 def _set_quota(connection: Connection, quota: Quota) -> None:
     _remove_quota(connection, quota.of, quota.gpu_kind)
     row: dict[str, Any] = {"of": quota.of, "gpu_kind": quota.gpu_kind, "gpu_parts": quota.gpu_parts}
-    connection.execute(insert(quotas), [{**row, "gpu_hours_week": quota.gpu_hours_week, "sessions": quota.sessions}])
+    bounds = {"gpu_hours_week": quota.gpu_hours_week, "sessions": quota.sessions, "disk_bytes": quota.disk_bytes}
+    connection.execute(insert(quotas), [{**row, **bounds}])
 
 
 def _remove_quota(connection: Connection, of: str, gpu_kind: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError, SQLAlchemyError
 
+from gpufairy.core import failpoints
 from gpufairy.core.errors import FairyError, NotLeader, StoreUnavailable
 from gpufairy.store.database import Database
 from gpufairy.store.faults import ConnectionLost, closed, core_error, core_errors
@@ -142,7 +143,9 @@ class Writer:
                     break
                 transaction.rollback()
             try:
+                failpoints.passing("before_commit")
                 transaction.commit()
+                failpoints.passing("after_commit")
             except SQLAlchemyError as error:
                 found = core_error(error, place)
                 raise (CommitUnknown(found.detail, found.next_step) if isinstance(found, ConnectionLost) else found) from error

@@ -8,13 +8,12 @@ from gpufairy.control import govern
 from gpufairy.control.house import House
 from gpufairy.control.links import PAGE_COOKIE
 from gpufairy.control.registry import PAGE_SCOPE
-from gpufairy.control.roster import in_force
-from gpufairy.core.errors import BadInput, FairyError, NoSuchThing
+from gpufairy.core.errors import FairyError, NoSuchThing
 from gpufairy.core.people import Role, Token
-from gpufairy.core.ssh_key import parse_key
 from gpufairy.web.context import PageContext
-from gpufairy.web.forms import acting, caller_of, fields_of
+from gpufairy.web.forms import acting, caller_of, fields_of, no_such_deed
 from gpufairy.web.hosts import host_of
+from gpufairy.web.messages_form import MESSAGE_DEEDS, change_messages, messages_of
 from gpufairy.web.pages import show
 from gpufairy.web.sign_in import to_page
 from gpufairy.web.speech import _, ngettext
@@ -49,7 +48,8 @@ def add_account(router: APIRouter, context: PageContext) -> None:
         tokens, keys = token_rows(house, name, caller.token_id), key_rows(house, name)
         return show(
             "account.html", status, user=name, is_admin=caller.user.role is Role.ADMIN, answer=answer(name, len(tokens), len(keys)),
-            tokens=tokens, keys=keys, trouble=trouble, ssh_port=context.ssh_port, host=host_of(request, context.url),
+            tokens=tokens, keys=keys, messages=messages_of(context.desk, name), trouble=trouble,
+            ssh_port=context.ssh_port, host=host_of(request, context.url),
         )  # fmt: skip
 
     @router.get("/account")
@@ -60,7 +60,10 @@ def add_account(router: APIRouter, context: PageContext) -> None:
     async def change(request: Request, deed: str) -> Response:
         caller, fields = acting(request), await fields_of(request, context.url)
         try:
-            await change_own(house, caller.user.name, deed, fields)
+            if deed in MESSAGE_DEEDS:
+                await change_messages(context.desk, caller.user.name, deed, fields)
+            else:
+                await change_own(house, caller.user.name, deed, fields)
         except FairyError as error:
             status, _title = context.status_and_title(error)
             return page(request, Trouble(deed, error.detail, error.next_step, fields, status))
@@ -69,35 +72,26 @@ def add_account(router: APIRouter, context: PageContext) -> None:
     @router.post("/signout/everywhere")
     async def sign_out_everywhere(request: Request) -> Response:
         await fields_of(request, context.url)
-        await signed_out_everywhere(house, caller_of(request).user.name)
+        user = caller_of(request).user.name
+        await govern.sign_out_everywhere(house, user, user)
         answer = to_page("/")
         answer.delete_cookie(PAGE_COOKIE, path="/", httponly=True, samesite="strict")
         return answer
 
 
-async def signed_out_everywhere(house: House, user: str) -> int:
-    """Every browser of theirs; tokens of the command line and SSH keys stay."""
-    browsers = [token for token in house.registry.tokens(user) if token.scope == PAGE_SCOPE]
-    for token in browsers:
-        await govern.revoke_token(house, user, token.id)
-    return len(browsers)
-
-
 async def change_own(house: House, user: str, deed: str, fields: dict[str, str]) -> None:
     match deed:
         case "add-key":
-            await house.keyring.add(parse_key(fields.get("key", ""), user, house.clock()))
-            await in_force(house)
+            await govern.add_key(house, user, user, fields.get("key", ""))
         case "remove-key":
-            await house.keyring.remove(user, fields.get("key", ""))
-            await in_force(house)
+            await govern.remove_key(house, user, user, fields.get("key", ""))
         case "revoke":
             token = house.registry.token(fields.get("token", "")[:40])
             if token.user != user:
                 raise NoSuchThing(f"no token {token.id!r} of yours", "Load the page again.")
             await govern.revoke_token(house, user, token.id)
         case _:
-            raise BadInput(f"nothing here is called {deed[:40]!r}", "Use the buttons of the page.")
+            raise no_such_deed(deed)
 
 
 def answer(name: str, tokens: int, keys: int) -> str:

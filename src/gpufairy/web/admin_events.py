@@ -16,7 +16,7 @@ from gpufairy.store.events import EventQuery
 from gpufairy.web.admin import show_admin
 from gpufairy.web.asked import asked
 from gpufairy.web.context import PageContext
-from gpufairy.web.forms import admin_of
+from gpufairy.web.event_words import about_words, what_words
 from gpufairy.web.pages import LOOK_AGAIN_S
 from gpufairy.web.speech import _
 from gpufairy.web.trouble import Trouble
@@ -32,6 +32,7 @@ class EventRow:
     at: str
     ago: str
     what: str
+    what_href: str  # all of that sort
     about: str
     href: str | None
     owner: str
@@ -61,7 +62,6 @@ def add_events(router: APIRouter, context: PageContext) -> None:
         return await page(request, "audit")
 
     async def page(request: Request, section: str) -> Response:
-        admin_of(request)
         typed = {name: request.query_params.get(name, "")[:255] for name in FIELDS}
         trouble, query = None, EventQuery(by_people=section == "audit")
         try:
@@ -120,7 +120,8 @@ def answer(shown: list[Event], filtered: bool, by_people: bool) -> str:
 def event_row(event: Event, now: datetime) -> EventRow:
     state = state_word(event.phase) if event.owner else ""
     return EventRow(
-        event.number, clock_words(event.at, now), ago_words(event.at, max(now, event.at)), event.what, event.name, href_of(event),
+        event.number, clock_words(event.at, now), ago_words(event.at, max(now, event.at)), what_words(event.what),
+        f"/admin/events?{urlencode({'what': event.what})}", about_words(event), href_of(event),
         event.owner, hue_of(event.owner), state, event.why, event.actor,
     )  # fmt: skip
 
@@ -131,5 +132,8 @@ def href_of(event: Event) -> str | None:
         return f"/admin/events?{urlencode({'session': event.session_id})}"
     if colon and sort == "user":
         return f"/admin/users/{quote(name)}"
-    places = {"team": "/admin/teams", "quota": "/admin/quotas", "node": "/admin/nodes", "share": "/admin/shares", "image": "/admin/images"}
+    places = {
+        "team": "/admin/teams", "quota": "/admin/quotas", "node": "/admin/nodes", "share": "/admin/shares", "image": "/admin/images",
+        "class": "/admin/classes", "pool": "/admin/pools",
+    }  # fmt: skip
     return places.get(sort) if colon else f"/admin/mig?{urlencode({'gpu': event.session_id})}"

@@ -8,12 +8,12 @@ from starlette.responses import Response
 from gpufairy.control import govern
 from gpufairy.control.gallery import Offer
 from gpufairy.control.house import House
+from gpufairy.control.registry import Caller
 from gpufairy.core.amounts import show_size
-from gpufairy.core.errors import BadInput
 from gpufairy.core.image import ImageState, MadeImage, image_name
-from gpufairy.web.admin import Fields, changed, show_admin
+from gpufairy.web.admin import Fields, add_page, show_admin
 from gpufairy.web.context import PageContext
-from gpufairy.web.forms import acting
+from gpufairy.web.forms import acting, no_such_deed
 from gpufairy.web.pages import LOOK_AGAIN_S
 from gpufairy.web.speech import _, ngettext
 from gpufairy.web.trouble import Trouble
@@ -51,28 +51,22 @@ class ImagesPage:
 def add_images(router: APIRouter, context: PageContext) -> None:
     house = context.house
 
-    async def page(request: Request, trouble: Trouble | None = None) -> Response:
+    async def page(request: Request, trouble: Trouble | None) -> Response:
         offers = [] if house.gallery.shelf is None else await house.gallery.offers(acting(request))
         seen = images_page(house, offers)
         return show_admin(request, "images", trouble, refresh_s=LOOK_AGAIN_S, seen=seen)
 
-    @router.get("/admin/images")
-    async def images(request: Request) -> Response:
-        return await page(request)
+    async def decide(admin: str, deed: str, fields: Fields) -> str:
+        image = fields.get("image", "")
+        if deed == "remove":
+            await house.gallery.remove(Caller(house.registry.user(admin), "full"), image_name(image))
+        elif deed in DECISIONS:
+            await govern.decide_image(house, admin, image, DECISIONS[deed])
+        else:
+            raise no_such_deed(deed)
+        return "/admin/images"
 
-    @router.post("/admin/images/{deed}")
-    async def decide(request: Request, deed: str) -> Response:
-        async def do(admin: str, fields: Fields) -> str:
-            image = fields.get("image", "")
-            if deed == "remove":
-                await house.gallery.remove(acting(request), image_name(image))
-            elif deed in DECISIONS:
-                await govern.decide_image(house, admin, image, DECISIONS[deed])
-            else:
-                raise BadInput(f"nothing here is called {deed[:40]!r}", "Use the buttons of the page.")
-            return "/admin/images"
-
-        return await changed(context, request, deed, do, page)
+    add_page(router, context, "/admin/images", page, decide)
 
 
 def images_page(house: House, offers: Sequence[Offer]) -> ImagesPage:
@@ -89,6 +83,8 @@ def answer(house: House, waiting: int, images: int) -> tuple[str, str]:
     if waiting:
         wait = ngettext("{count} image waits for your yes or no.", "{count} images wait for your yes or no.", waiting).format(count=waiting)
         return wait, _("Look at what was put into it; its maker may use it meanwhile, others only once you approve.")
+    if not images:
+        return _("No image is here yet."), _("The first session fetches what it asks for; or fetch one on the page of images.")
     there = ngettext("{count} image is here; none waits for you.", "{count} images are here; none waits for you.", images)
     return there.format(count=images), _("Who makes one from a session (fairy commit) asks for your approval here.")
 

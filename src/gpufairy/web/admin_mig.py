@@ -9,15 +9,16 @@ from starlette.responses import Response
 from gpufairy.control.audit import note
 from gpufairy.control.mig import WHOLE, Cutter
 from gpufairy.control.mig_looks import CutView
-from gpufairy.core.errors import BadInput, Conflict, FairyError, NoSuchThing
+from gpufairy.core.errors import Conflict, FairyError, NoSuchThing
 from gpufairy.core.mig import MigInstance
 from gpufairy.core.mig_offer import offers
 from gpufairy.core.mig_plan import CutPlan, parse_wanted
-from gpufairy.web.admin import Fields, changed, show_admin
+from gpufairy.web.admin import Fields, add_page, show_admin
 from gpufairy.web.context import PageContext
-from gpufairy.web.forms import admin_of
+from gpufairy.web.forms import no_such_deed
 from gpufairy.web.pages import LOOK_AGAIN_S
 from gpufairy.web.speech import _, ngettext
+from gpufairy.web.told_here import told_here
 from gpufairy.web.trouble import Trouble
 from gpufairy.web.words import hue_of
 
@@ -73,8 +74,7 @@ class Preview:
 def add_mig(router: APIRouter, context: PageContext) -> None:
     house = context.house
 
-    async def page(request: Request, trouble: Trouble | None = None) -> Response:
-        admin_of(request)
+    async def page(request: Request, trouble: Trouble | None) -> Response:
         views = [] if context.cutter is None else context.cutter.views()
         asked = trouble.typed if trouble is not None else request.query_params
         view = next((one for one in views if one.gpu.uuid == asked.get("gpu", "")), None)
@@ -92,24 +92,18 @@ def add_mig(router: APIRouter, context: PageContext) -> None:
             preview=preview, profiles=profiles,
         )  # fmt: skip
 
-    @router.get("/admin/mig")
-    async def mig(request: Request) -> Response:
-        return await page(request)
+    async def change(admin: str, deed: str, fields: Fields) -> str:
+        gpu = fields.get("gpu", "")
+        if deed == "apply":
+            await apply_seen(a_cutter(context), gpu, fields, admin)
+        elif deed in ("auto", "fixed"):
+            await a_cutter(context).set_auto([gpu], deed == "auto")
+            await note(house, admin, f"mig:{gpu}", f"mig_{deed}", "its cut follows the queue" if deed == "auto" else "its cut stays")
+        else:
+            raise no_such_deed(deed)
+        return f"/admin/mig?{urlencode({'gpu': gpu})}"
 
-    @router.post("/admin/mig/{deed}")
-    async def change(request: Request, deed: str) -> Response:
-        async def do(admin: str, fields: Fields) -> str:
-            gpu = fields.get("gpu", "")
-            if deed == "apply":
-                await apply_seen(a_cutter(context), gpu, fields, admin)
-            elif deed in ("auto", "fixed"):
-                await a_cutter(context).set_auto([gpu], deed == "auto")
-                await note(house, admin, f"mig:{gpu}", f"mig_{deed}", "its cut follows the queue" if deed == "auto" else "its cut stays")
-            else:
-                raise BadInput(f"nothing here is called {deed[:40]!r}", "Use the buttons of the page.")
-            return f"/admin/mig?{urlencode({'gpu': gpu})}"
-
-        return await changed(context, request, deed, do, page)
+    add_page(router, context, "/admin/mig", page, change)
 
 
 def a_cutter(context: PageContext) -> Cutter:
@@ -192,7 +186,7 @@ def preview_of(view: CutView, want: str, plan: CutPlan) -> Preview:
 
 def preview_answer(view: CutView, want: str, plan: CutPlan) -> str:
     if not plan.fits:
-        return _("It does not fit: {why}.").format(why=plan.why)
+        return _("It does not fit: {why}.").format(why=told_here(plan.why))
     if plan.touched:
         return ngettext(
             "It fits, and {count} idle instance goes for it. Nothing that is in use is touched.",

@@ -4,20 +4,24 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from gpufairy.control import govern
+from gpufairy.control import govern, host_care
 from gpufairy.control.house import House
 from gpufairy.control.watch import Seen
 from gpufairy.core.agent import AgentWaiting, fingerprint
 from gpufairy.core.amounts import show_cpus, show_size
-from gpufairy.core.errors import BadInput
 from gpufairy.core.node import Node, NodeState
-from gpufairy.web.admin import Fields, changed, said, show_admin
+from gpufairy.web.admin import Fields, add_page, said, show_admin
+from gpufairy.web.bookings_routes import moment_here
 from gpufairy.web.context import PageContext
+from gpufairy.web.forms import no_such_deed
 from gpufairy.web.gpu_bars import kinds
+from gpufairy.web.host_care_view import host_care_view
 from gpufairy.web.pages import LOOK_AGAIN_S
 from gpufairy.web.speech import _, ngettext
 from gpufairy.web.trouble import Trouble
 from gpufairy.web.words import Mark, ago_words
+from gpufairy.wire.maintenance import WindowBody
+from gpufairy.wire.read import read
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +52,22 @@ class NodesPage:
     rows: tuple[NodeRow, ...]
     asking: tuple[AskingRow, ...]
     drainable: tuple[tuple[str, str], ...]  # as a list to choose from has them
+    all_hosts: tuple[tuple[str, str], ...]
 
 
 def add_nodes(router: APIRouter, context: PageContext) -> None:
     house = context.house
 
-    async def page(request: Request, trouble: Trouble | None = None) -> Response:
+    async def page(request: Request, trouble: Trouble | None) -> Response:
         seen, fairy = nodes_page(house), context.fairy_command
-        return show_admin(request, "nodes", trouble, refresh_s=LOOK_AGAIN_S, seen=seen, fairy=fairy, url=context.url)
+        care = await host_care_view(house, context.desk, context.janitor)
+        return show_admin(request, "nodes", trouble, refresh_s=LOOK_AGAIN_S, seen=seen, care=care, fairy=fairy, url=context.url)
 
-    @router.get("/admin/nodes")
-    async def nodes(request: Request) -> Response:
-        return await page(request)
+    async def change(admin: str, deed: str, fields: Fields) -> str:
+        await change_nodes(house, admin, deed, fields)
+        return "/admin/nodes"
 
-    @router.post("/admin/nodes/{deed}")
-    async def change(request: Request, deed: str) -> Response:
-        async def do(admin: str, fields: Fields) -> str:
-            await change_nodes(house, admin, deed, fields)
-            return "/admin/nodes"
-
-        return await changed(context, request, deed, do, page)
+    add_page(router, context, "/admin/nodes", page, change)
 
 
 async def change_nodes(house: House, admin: str, deed: str, fields: Fields) -> None:
@@ -81,8 +81,19 @@ async def change_nodes(house: House, admin: str, deed: str, fields: Fields) -> N
             await govern.accept_agent(house, admin, name, said(fields, "fingerprint"))
         case "forget":
             await govern.forget_agent(house, admin, name)
+        case "maintenance":
+            await host_care.plan_window(house, admin, name, window_in(fields))
+        case "end-window":
+            await host_care.end_window(house, admin, fields.get("window", ""))
         case _:
-            raise BadInput(f"nothing here is called {deed[:40]!r}", "Use the buttons of the page.")
+            raise no_such_deed(deed)
+
+
+def window_in(fields: Fields) -> WindowBody:
+    """A browser's field for a time says no zone: it is that of whoever looks."""
+    start = said(fields, "start")
+    at = None if start is None else moment_here(start).isoformat()
+    return read(WindowBody, {"start": at, "time": said(fields, "time"), "why": fields.get("why", "")}, "maintenance")
 
 
 def nodes_page(house: House) -> NodesPage:
@@ -91,7 +102,7 @@ def nodes_page(house: House) -> NodesPage:
     rows = (*(node_row(house, node) for node in house.nodes), *(watched_row(seen) for seen in watched))
     asking = tuple(asking_row(house, asker) for asker in house.agents.waiting())
     drainable = tuple((node.name, node.name) for node in house.nodes if node.state is not NodeState.DRAINED)
-    return NodesPage(*answer(rows, len(asking)), rows, asking, drainable)
+    return NodesPage(*answer(rows, len(asking)), rows, asking, drainable, tuple((row.name, row.name) for row in rows))
 
 
 def answer(rows: tuple[NodeRow, ...], asking: int) -> tuple[str, str]:
@@ -116,7 +127,8 @@ def node_row(house: House, node: Node) -> NodeRow:
     }
     sessions = sum(session.seat is not None and session.seat.node == node.name for session in house.book.holding())
     has = _("{cpus} CPUs, {memory}").format(cpus=show_cpus(node.cpus_milli), memory=show_size(node.memory_bytes))
-    return NodeRow(node.name, marks[node.state], node.state_why, kinds(node), has, sessions, node.state is NodeState.DRAINED)
+    drained = node.state is NodeState.DRAINED and house.maintenance.running(node.name, house.clock()) is None
+    return NodeRow(node.name, marks[node.state], node.state_why, kinds(node), has, sessions, drained)
 
 
 def watched_row(seen: Seen) -> NodeRow:

@@ -11,11 +11,13 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from gpufairy.web.admin import show_admin
+from gpufairy.web.asked import Language, asked
 from gpufairy.web.context import PageContext
 from gpufairy.web.speech import _, ngettext
 from gpufairy.wire.config import Config
 
-PLACES = (Path(__file__).parent / "settings.md", Path(__file__).parents[3] / "docs" / "settings.md")  # of a wheel, of a clone
+PLACES = (Path(__file__).parent, Path(__file__).parents[3] / "docs")  # of a wheel, of a clone
+FILES = {Language.EN: "settings.md", Language.KO: "settings.ko.md"}
 SECTION = re.compile(r"^## `\[([a-z_]+)(?:\.NAME)?\]`$")
 ROW = re.compile(r"^\| `([a-z_]+)` \| (.*?) \| (.*) \|$")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -47,7 +49,7 @@ class SettingsSection:
 def add_settings(router: APIRouter, context: PageContext) -> None:
     @router.get("/admin/settings")
     async def settings(request: Request) -> Response:
-        sections = settings_sections(context.config or Config(), documentation())
+        sections = settings_sections(context.config or Config(), documentation(asked().language))
         return show_admin(request, "settings", answer=answer(sections), settings=sections)
 
 
@@ -96,9 +98,9 @@ def without_password(url: str) -> str:
 
 
 @cache
-def documentation() -> Mapping[tuple[str, str], Documented]:
+def documentation(language: Language = Language.EN) -> Mapping[tuple[str, str], Documented]:
     """By section and field, from the same page that people read."""
-    text = next((place.read_text() for place in PLACES if place.exists()), "")
+    text = next((file.read_text() for place in PLACES if (file := place / FILES[language]).exists()), "")
     found, section = {}, ""
     for line in text.splitlines():
         if heading := SECTION.match(line):

@@ -10,20 +10,21 @@ from starlette.responses import Response
 from gpufairy.control import govern
 from gpufairy.control.house import House
 from gpufairy.control.selftest import IsolationSelftest, News, NotTested
-from gpufairy.core.errors import BadInput, Conflict
+from gpufairy.core.errors import Conflict
 from gpufairy.core.isolation import WHATS, overall
 from gpufairy.core.node import Gpu, Node, Sharing
+from gpufairy.core.people import User
 from gpufairy.core.share import PARTS
 from gpufairy.core.sharing import ALL, MEMORY, SHARED_FAULTS, SM, IsolationTest, ShareRule, Verdict, sharing_of
-from gpufairy.web.admin import Fields, changed, said, show_admin
+from gpufairy.web.admin import Fields, add_page, number_in, said, show_admin
 from gpufairy.web.context import PageContext
-from gpufairy.web.forms import admin_of
+from gpufairy.web.forms import no_such_deed
 from gpufairy.web.pages import LOOK_AGAIN_S
 from gpufairy.web.speech import _, ngettext
 from gpufairy.web.trouble import Trouble
 from gpufairy.web.words import Mark, ago_words
 from gpufairy.wire.read import read
-from gpufairy.wire.shares import ShareBody
+from gpufairy.wire.shares import HOW_MANY_FGPU, ShareBody
 
 NEWS_KEPT = 30  # lines of the self-test that was begun here last
 
@@ -74,29 +75,23 @@ def add_shares(router: APIRouter, context: PageContext) -> None:
     house, selftest = context.house, context.selftest
     news: deque[str] = deque(maxlen=NEWS_KEPT)
 
-    async def page(request: Request, trouble: Trouble | None = None) -> Response:
+    async def page(request: Request, trouble: Trouble | None) -> Response:
         return show_admin(request, "shares", trouble, refresh_s=LOOK_AGAIN_S, seen=shares_page(house, selftest, tuple(news)))
 
-    @router.get("/admin/shares")
-    async def shares(request: Request) -> Response:
-        return await page(request)
+    async def change(admin: str, deed: str, fields: Fields) -> str:
+        if deed == "test":
+            begin_test(house.registry.user(admin), fields)
+        else:
+            await change_shares(house, admin, deed, fields)
+        return "/admin/shares"
 
-    @router.post("/admin/shares/{deed}")
-    async def change(request: Request, deed: str) -> Response:
-        async def do(admin: str, fields: Fields) -> str:
-            if deed == "test":
-                begin_test(request, fields)
-            else:
-                await change_shares(house, admin, deed, fields)
-            return "/admin/shares"
+    add_page(router, context, "/admin/shares", page, change)
 
-        return await changed(context, request, deed, do, page)
-
-    def begin_test(request: Request, fields: Fields) -> None:
+    def begin_test(admin: User, fields: Fields) -> None:
         if selftest is None:
             raise Conflict("there is no self-test on this server", "Start it with `fairy up`.")
         gpu = said(fields, "gpu")
-        selftest.begin(admin_of(request), None if gpu is None else [gpu], lambda told: news.append(news_words(told)))
+        selftest.begin(admin, None if gpu is None else [gpu], lambda told: news.append(news_words(told)))
         news.clear()
 
 
@@ -107,15 +102,11 @@ async def change_shares(house: House, admin: str, deed: str, fields: Fields) -> 
         case "clear":
             await govern.clear_sharing(house, admin, fields.get("of", ""))
         case _:
-            raise BadInput(f"nothing here is called {deed[:40]!r}", "Use the buttons of the page.")
+            raise no_such_deed(deed)
 
 
 def rule_of(fields: Fields) -> ShareRule:
-    text = said(fields, "fgpu")
-    try:
-        fgpu = None if text is None else float(text)
-    except ValueError:
-        raise BadInput(f"fgpu: {text!r} is no number", "Write how many fGPU one GPU is, such as 5.") from None
+    fgpu = number_in(fields, "fgpu", HOW_MANY_FGPU)
     return read(ShareBody, {"of": said(fields, "of") or ALL, "fgpu": fgpu, "sharing": said(fields, "sharing")}, "share").to_rule()
 
 

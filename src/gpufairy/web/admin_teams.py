@@ -7,13 +7,14 @@ from starlette.responses import Response
 
 from gpufairy.control import govern
 from gpufairy.control.house import House
-from gpufairy.core.errors import BadInput
+from gpufairy.core.amounts import show_size
 from gpufairy.core.quota import Allowances
 from gpufairy.core.quota_rules import ANY_KIND, EACH_TEAM, EACH_USER, Quota, Rule
 from gpufairy.core.share import PARTS
-from gpufairy.core.team import Team
-from gpufairy.web.admin import Fields, changed, said, show_admin
+from gpufairy.core.team import TWICE_AS_MUCH, Team
+from gpufairy.web.admin import Fields, add_page, number_in, said, show_admin
 from gpufairy.web.context import PageContext
+from gpufairy.web.forms import no_such_deed
 from gpufairy.web.speech import _, ngettext
 from gpufairy.web.trouble import Trouble
 from gpufairy.web.words import gpus_words
@@ -50,6 +51,7 @@ class QuotaRow:
     sessions: str
     bounds: tuple[BoundRow, ...]
     notes: tuple[str, ...]
+    disk: str = ""  # as a form takes it
 
 
 USERS_SHOWN = 8  # of a team
@@ -58,23 +60,17 @@ USERS_SHOWN = 8  # of a team
 def add_teams(router: APIRouter, context: PageContext) -> None:
     house = context.house
 
-    async def page(request: Request, trouble: Trouble | None = None) -> Response:
+    async def page(request: Request, trouble: Trouble | None) -> Response:
         teams = house.teams.all()
         rows = [team_row(house, team, sum(one.share for one in teams)) for team in teams]
         answer = ngettext("{count} team", "{count} teams", len(rows)).format(count=len(rows)) + "."
         return show_admin(request, "teams", trouble, answer=answer if rows else _("There is no team yet."), rows=rows)
 
-    @router.get("/admin/teams")
-    async def teams(request: Request) -> Response:
-        return await page(request)
+    async def change(admin: str, deed: str, fields: Fields) -> str:
+        await change_teams(house, admin, deed, fields)
+        return "/admin/teams"
 
-    @router.post("/admin/teams/{deed}")
-    async def change(request: Request, deed: str) -> Response:
-        async def do(admin: str, fields: Fields) -> str:
-            await change_teams(house, admin, deed, fields)
-            return "/admin/teams"
-
-        return await changed(context, request, deed, do, page)
+    add_page(router, context, "/admin/teams", page, change)
 
 
 async def change_teams(house: House, admin: str, deed: str, fields: Fields) -> None:
@@ -87,15 +83,12 @@ async def change_teams(house: House, admin: str, deed: str, fields: Fields) -> N
         case "remove":
             await govern.remove_team(house, admin, name)
         case _:
-            raise BadInput(f"nothing here is called {deed[:40]!r}", "Use the buttons of the page.")
+            raise no_such_deed(deed)
 
 
 def share_of(fields: Fields) -> float:
-    text = said(fields, "share") or "1"
-    try:
-        return float(text)
-    except ValueError:
-        raise BadInput(f"share: {text[:40]!r} is no number", "Write a number such as 2: twice as much as one with a share of 1.") from None
+    share = number_in(fields, "share", TWICE_AS_MUCH)
+    return 1.0 if share is None else share
 
 
 def team_row(house: House, team: Team, all_shares: float) -> TeamRow:
@@ -110,7 +103,7 @@ def team_row(house: House, team: Team, all_shares: float) -> TeamRow:
 def add_quotas(router: APIRouter, context: PageContext) -> None:
     house = context.house
 
-    async def page(request: Request, trouble: Trouble | None = None) -> Response:
+    async def page(request: Request, trouble: Trouble | None) -> Response:
         rows = quota_rows(house)
         asked = request.query_params
         chosen = next((row for row in rows if (row.of, row.kind) == (asked.get("of"), asked.get("kind"))), None)
@@ -119,25 +112,21 @@ def add_quotas(router: APIRouter, context: PageContext) -> None:
             whos=whos(house), kinds=[ANY_KIND, *kinds(house)],
         )  # fmt: skip
 
-    @router.get("/admin/quotas")
-    async def quotas(request: Request) -> Response:
-        return await page(request)
+    async def change(admin: str, deed: str, fields: Fields) -> str:
+        if deed == "remove":
+            await govern.unset_quota(house, admin, fields.get("of", ""), fields.get("kind", ANY_KIND))
+        elif deed == "set":
+            await govern.set_quota(house, admin, quota_of(fields))
+        else:
+            raise no_such_deed(deed)
+        return "/admin/quotas"
 
-    @router.post("/admin/quotas/{deed}")
-    async def change(request: Request, deed: str) -> Response:
-        async def do(admin: str, fields: Fields) -> str:
-            if deed == "remove":
-                await govern.unset_quota(house, admin, fields.get("of", ""), fields.get("kind", ANY_KIND))
-            else:
-                await govern.set_quota(house, admin, quota_of(fields))
-            return "/admin/quotas"
-
-        return await changed(context, request, deed, do, page)
+    add_page(router, context, "/admin/quotas", page, change)
 
 
 def quota_of(fields: Fields) -> QuotaBody:
     """The form shows every bound, so one that is left empty is none."""
-    bounds = {name: said(fields, name) or NONE for name in ("gpus", "gpu_hours", "sessions")}
+    bounds = {name: said(fields, name) or NONE for name in ("gpus", "gpu_hours", "sessions", "disk")}
     return read(QuotaBody, {"of": fields.get("of", "").strip(), "gpu_kind": said(fields, "kind") or ANY_KIND, **bounds}, "quota")
 
 
@@ -169,10 +158,12 @@ def quota_row(quota: Quota, allowances: Allowances, notes: Sequence[str]) -> Quo
         bound(gpus, None if used is None else used.gpu_parts / PARTS, _("GPUs at once")),
         bound(quota.gpu_hours_week, None if used is None else used.gpu_seconds / 3600, _("GPU-hours in 7 days")),
         bound(quota.sessions, None if used is None else used.sessions, _("sessions at once")),
+        None if quota.disk_bytes is None else BoundRow(_("{size} on disk").format(size=show_size(quota.disk_bytes)), None),
     )
     return QuotaRow(
         quota.of, who_words(quota.of), quota.gpu_kind, typed(gpus), typed(quota.gpu_hours_week), typed(quota.sessions),
         tuple(one for one in bounds if one is not None), tuple(notes),
+        "" if quota.disk_bytes is None else show_size(quota.disk_bytes).replace(" ", ""),
     )  # fmt: skip
 
 

@@ -8,16 +8,15 @@ from starlette.responses import Response
 from gpufairy.control import govern
 from gpufairy.control.audit import note
 from gpufairy.control.house import House
-from gpufairy.control.roster import in_force
 from gpufairy.core.amounts import parse_duration
 from gpufairy.core.errors import BadInput, FairyError
 from gpufairy.core.people import User
-from gpufairy.core.ssh_key import parse_key
+from gpufairy.core.team import TWICE_AS_MUCH
 from gpufairy.web.account import KeyRow, TokenRow, key_rows, token_rows
-from gpufairy.web.admin import Fields, changed, said, show_admin
+from gpufairy.web.admin import Fields, changed, number_in, said, show_admin
 from gpufairy.web.admin_users import role_words, user_mark, ways_words
 from gpufairy.web.context import PageContext
-from gpufairy.web.forms import admin_of, fields_of
+from gpufairy.web.forms import admin_of, fields_of, no_such_deed
 from gpufairy.web.speech import _
 from gpufairy.web.trouble import Trouble
 from gpufairy.web.words import Mark, clock_words, gpus_words, hue_of
@@ -95,24 +94,16 @@ async def change_one(house: House, admin: str, name: str, deed: str, fields: Fie
         case "revoke":
             await govern.revoke_token(house, admin, own_token(house, name, fields.get("token", "")))
         case "add-key":
-            await house.keyring.add(parse_key(fields.get("key", ""), house.registry.user(name).name, house.clock()))
-            await note(house, admin, f"user:{name}", "key_added", "an SSH key")
-            await in_force(house)
+            await govern.add_key(house, admin, name, fields.get("key", ""))
         case "remove-key":
-            await house.keyring.remove(name, fields.get("key", ""))
-            await note(house, admin, f"user:{name}", "key_removed", fields.get("key", "")[:80])
-            await in_force(house)
+            await govern.remove_key(house, admin, name, fields.get("key", ""))
         case _:
-            raise BadInput(f"nothing here is called {deed[:40]!r}", "Use the buttons of the page.")
+            raise no_such_deed(deed)
 
 
 def change_of(fields: Fields) -> UserChangeBody:
-    share = said(fields, "share")
-    try:
-        number = None if share is None else float(share)
-    except ValueError:
-        raise BadInput(f"share: {share!r} is no number", "Write a number such as 2: twice as much as one with a share of 1.") from None
-    return read(UserChangeBody, {"role": said(fields, "role"), "team": fields.get("team", "").strip(), "share": number}, "user")
+    share = number_in(fields, "share", TWICE_AS_MUCH)
+    return read(UserChangeBody, {"role": said(fields, "role"), "team": fields.get("team", "").strip(), "share": share}, "user")
 
 
 def own_token(house: House, name: str, token_id: str) -> str:

@@ -2,7 +2,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from enum import StrEnum
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -32,6 +32,7 @@ class Asked:
     live_only: bool = False  # a page that is open asks for what may have changed of it
     path: str = "/"
     packs: bool = False  # the browser takes what is packed by gzip
+    changes: int = 0  # how often anything had changed when it was asked
 
 
 NOBODY = Asked()
@@ -43,8 +44,8 @@ def asked() -> Asked:
 
 
 @contextmanager
-def asking(request: HTTPConnection) -> Iterator[None]:
-    token = _asked.set(asked_of(request))
+def asking(request: HTTPConnection, changes: int = 0) -> Iterator[None]:
+    token = _asked.set(replace(asked_of(request), changes=changes))
     try:
         yield
     finally:

@@ -193,7 +193,7 @@ def slot(booking: Booking, uuid: str, calendar: Calendar, span: Span, now: datet
     left = span.place(booking.start)
     lent = calendar.is_lent(booking, uuid, now)
     said = _("{title}, {when}, for {who}").format(title=booking.title, when=when_words(booking), who=who_words(booking))
-    said = f"{said}, {_('lent: nobody of it uses it')}" if lent else said
+    said = ", ".join((said, _("lent: nobody of it uses it"))) if lent else said
     return Slot(left, span.place(booking.end) - left, hue_of(booking.made_by), booking.title, said, lent)
 
 

@@ -2,6 +2,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 from gpufairy.control.house import House
 from gpufairy.control.watch import Seen
@@ -19,8 +20,10 @@ from gpufairy.web.gauges import size_words
 from gpufairy.web.gpu_bars import Host, Looked, bar, kinds
 from gpufairy.web.speech import _, ngettext
 from gpufairy.web.times import clock, counted_gpus, figure_of
+from gpufairy.web.told_here import told_here
 from gpufairy.web.watched_hosts import AWAITED, WATCHED, WatchedGpu, up_words, watched_gpus, watched_host, watched_state
 
+NOT_TOLD: Mapping[str, str] = MappingProxyType({})
 STATES = (NodeState.READY, NodeState.DRAINED, NodeState.FAULTY, NodeState.SILENT, WATCHED, AWAITED)
 
 
@@ -54,13 +57,14 @@ class ClusterPage:
     pools: tuple[str, ...]
     states: tuple[tuple[str, str], ...]  # in words
     simulated: bool
-    loose: bool  # some share that is drawn is accounted, and not enforced
 
 
 def cluster_page(
-    house: House, user: str, chosen: Filter, *, used_today: float | None, records: Mapping[str, str], shown: Collection[str] | None = None
-) -> ClusterPage:
-    """`records`: of silent hosts, how long they were there. `shown`: the hosts whose GPUs are drawn; None: all."""
+    house: House, user: str, chosen: Filter, *, used_today: float | None, records: Mapping[str, str],
+    there: Mapping[str, str] = NOT_TOLD, shown: Collection[str] | None = None,
+) -> ClusterPage:  # fmt: skip
+    """`records`: of silent hosts, how long they were there of late. `there`: of those with agents, for what part of a month.
+    `shown`: the hosts whose GPUs are drawn; None: all."""
     cluster, now, view = house.cluster(), house.clock(), house.outlook()
     seen = {one.node: one for one in house.watch.hosts()}
     rooms = cluster.rooms()
@@ -69,7 +73,7 @@ def cluster_page(
     ours = [our_host(rooms[node.name], picture) for node in cluster.nodes if chosen.takes_host(node.name, node.pool or "", node.state)]
     apart = [one for name, one in seen.items() if name not in rooms]
     watched = [watched_shown(one, picture) for one in apart if chosen.takes_host(one.node, "", watched_state(one))]
-    hosts = tuple(with_record(one, records) for one in (*ours, *watched) if one is not None)
+    hosts = tuple(with_record(one, records, there) for one in (*ours, *watched) if one is not None)
     return ClusterPage(
         *answers(cluster, rooms, view, now),
         used_today="" if used_today is None else f"{100 * used_today:.0f}",
@@ -79,7 +83,6 @@ def cluster_page(
         pools=tuple(sorted({node.pool for node in cluster.nodes if node.pool})),
         states=states_there(cluster.nodes, apart),
         simulated=any(gpu.simulated for node in cluster.nodes for gpu in node.gpus),
-        loose=any(segment.loose for one in hosts for bar in one.bars for segment in bar.segments),
     )
 
 
@@ -108,7 +111,7 @@ def next_step(open_gpus: Sequence[GpuRoom], gpus: int, next_start: str) -> str:
         return _("Sessions run on CPUs all the same: ask for 0 GPUs.")
     if not open_gpus:
         start = _("The next start is at about {time}.").format(time=next_start) if next_start else _("Nobody waits.")
-        return f"{start} {_('Ask now, and yours waits its turn; or ask for a preemptible one.')}"
+        return " ".join((start, _("Ask now, and yours waits its turn; or ask for a preemptible one.")))
     whole = sum(gpu.is_free for gpu in open_gpus)
     if whole:
         return ngettext("{gpus} is wholly free.", "{gpus} are wholly free.", whole).format(gpus=counted_gpus(whole))
@@ -154,10 +157,13 @@ def booking_words(booking: Booking, now: datetime) -> str:
 def our_host(room: Room, picture: Picture) -> Host | None:
     """None: it has no GPU that is asked for."""
     node, chosen, holders = room.node, picture.chosen, picture.holders
+    skipped = picture.skips(node.name)
+    if skipped and not chosen.of_gpus:
+        return Host(node.name, (), "", False, (), skipped=True)
     taken = [gpu for gpu in room.gpus if takes(picture, gpu, node)]
     if chosen.of_gpus and not taken:
         return None
-    if picture.skips(node.name):
+    if skipped:
         return Host(node.name, (), "", False, (), skipped=True)
     seen = picture.seen.get(node.name)
     return Host(
@@ -179,21 +185,24 @@ def trouble_words(room: Room, holders: Mapping[str, list[Holder]]) -> str:
     if node.state is NodeState.READY:
         return ""
     there = {(one.owner, one.session) for gpu in room.gpus for one in holders.get(gpu.gpu.uuid, [])}
+    found = told_here(node.state_why).rstrip(".")
     running = ngettext("{count} session goes on there", "{count} sessions go on there", len(there)).format(count=len(there))
     if node.state is NodeState.SILENT:
-        why = _("No answer for a while ({why}).").format(why=node.state_why)
-        return f"{why} {_('{sessions}, as far as we know; nothing new starts.').format(sessions=running)}"
+        why = _("No answer for a while ({why}).").format(why=found)
+        return " ".join((why, _("{sessions}, as far as we know; nothing new starts.").format(sessions=running)))
     if node.state is NodeState.DRAINED:
-        return _("Taken out of use: {why}. {sessions}; nothing new starts.").format(why=node.state_why.rstrip("."), sessions=running)
-    return _("{why}. {sessions}; nothing new starts.").format(why=node.state_why.rstrip("."), sessions=running)
+        return _("Taken out of use: {why}. {sessions}; nothing new starts.").format(why=found, sessions=running)
+    return _("{why}. {sessions}; nothing new starts.").format(why=found, sessions=running)
 
 
 def watched_shown(seen: Seen, picture: Picture) -> Host | None:
-    sample = None if seen.silent else seen.sample
+    sample, skipped = None if seen.silent else seen.sample, picture.skips(seen.node)
+    if skipped and not picture.chosen.of_gpus:
+        return Host(seen.node, (), "", False, (), skipped=True)
     gpus = [] if sample is None else [one for one in watched_gpus(sample) if takes_watched(picture.chosen, one)]
     if picture.chosen.of_gpus and not gpus:
         return None
-    if picture.skips(seen.node):
+    if skipped:
         return Host(seen.node, (), "", False, (), skipped=True)
     made = watched_host(seen, gpus, picture.looked.now)
     return replace(made, state_word="" if made.state == WATCHED else state_words(made.state))
@@ -204,8 +213,10 @@ def takes_watched(chosen: Filter, gpu: WatchedGpu) -> bool:
     return chosen.takes_gpu(gpu.device.kind, free=gpu.now.free is True, mine=False)
 
 
-def with_record(one: Host, records: Mapping[str, str]) -> Host:
-    return replace(one, up=records[one.name]) if one.silent and one.name in records else one
+def with_record(one: Host, records: Mapping[str, str], there: Mapping[str, str]) -> Host:
+    now = records.get(one.name, one.up) if one.silent else one.up
+    up = " · ".join(words for words in (now, there.get(one.name, "")) if words)
+    return one if one.skipped or up == one.up else replace(one, up=up)
 
 
 def watched_kinds(apart: Sequence[Seen]) -> set[str]:

@@ -1,4 +1,5 @@
 """Routes of what everybody shares: the cluster, the queue and the fairness of it."""
+from datetime import tzinfo
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -9,6 +10,7 @@ from starlette.responses import Response
 from gpufairy.control import collector
 from gpufairy.control.house import House
 from gpufairy.core.people import Role
+from gpufairy.web.admin_accounting import own_month
 from gpufairy.web.asked import Language, asked
 from gpufairy.web.cluster_filter import filter_of
 from gpufairy.web.cluster_page import cluster_page
@@ -34,16 +36,17 @@ def routes(context: PageContext) -> APIRouter:
 
 
 def add_cluster(router: APIRouter, context: PageContext) -> None:
-    house, lately = context.house, Lately(context.house)
+    house, desk = context.house, context.desk
+    lately = Lately(house, None if desk is None else desk.watch.uptime)
 
     @router.get("/cluster")
     async def cluster(request: Request) -> Response:
         user, chosen = caller_of(request).user, filter_of(request.query_params)
         begins = here(house.clock()).replace(hour=0, minute=0, second=0, microsecond=0)
-        used, records = await lately.used_since(begins), await lately.records(silent_hosts(house))
+        used, records, there = await lately.used_since(begins), await lately.records(silent_hosts(house)), await lately.there()
         with collector.put_off():
-            page = cluster_page(house, user.name, chosen, used_today=used, records=records, shown=shown_hosts(request))
-            hosts = [drawn(host, asked().language) for host in page.hosts]
+            page = cluster_page(house, user.name, chosen, used_today=used, records=records, there=there, shown=shown_hosts(request))
+            hosts = [drawn(host, asked().language, asked().zone) for host in page.hosts]
         return show(
             "cluster.html", user=user.name, refresh_s=LOOK_AGAIN_S, is_admin=user.role is Role.ADMIN, page=page, hosts=hosts, chosen=chosen
         )  # fmt: skip
@@ -62,8 +65,8 @@ def shown_hosts(request: Request) -> frozenset[str] | None:
 
 
 @lru_cache(DRAWN_KEPT)
-def drawn(host: Host, language: Language) -> Markup:
-    """Safe, since a template of ours made it. `language`: that of whoever asked, since its words are in it."""
+def drawn(host: Host, language: Language, zone: tzinfo | None) -> Markup:
+    """Safe, since a template of ours made it. `language` and `zone`: those of whoever asked, since words and times in it are theirs."""
     return Markup(templates.get_template("cluster_host.html").render(host=host))
 
 
@@ -80,4 +83,5 @@ def add_queue_and_fairness(router: APIRouter, context: PageContext) -> None:
     async def fairness(request: Request) -> Response:
         user, query = caller_of(request).user, request.query_params
         page = await fairness_page(house, user, period_of(query.get("by", ""), query.get("since", "")))
-        return show("fairness.html", user=user.name, is_admin=user.role is Role.ADMIN, page=page)
+        own = await own_month(house, user.name)
+        return show("fairness.html", user=user.name, is_admin=user.role is Role.ADMIN, page=page, own=own)

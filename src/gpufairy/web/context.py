@@ -2,8 +2,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gpufairy.control.alert_desk import AlertDesk
 from gpufairy.control.apps import Apps
+from gpufairy.control.backup import Backups
+from gpufairy.control.doctor import Doctor
 from gpufairy.control.house import House
+from gpufairy.control.janitor import Janitor
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.mig import Cutter
 from gpufairy.control.selftest import IsolationSelftest
@@ -28,4 +32,8 @@ class PageContext:
     selftest: IsolationSelftest | None = None
     config: Config | None = None  # None: in tests of other things
     oidc: Oidc | None = None  # None: nobody signs in by OpenID Connect
+    desk: AlertDesk | None = None  # None: in tests of other things
+    janitor: Janitor | None = None  # None likewise
+    backups: Backups | None = None  # None likewise
+    doctor: Doctor | None = None  # None likewise
     folders: tuple[str, ...] = ()  # of this machine, that sessions may have inside

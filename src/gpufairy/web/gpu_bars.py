@@ -96,9 +96,10 @@ class Looked:
     booked: Mapping[str, str] = field(default_factory=dict)
 
 
-def hosts(cluster: Cluster, readings: Mapping[str, GpuReading], user: str) -> list[Host]:
-    looked, rooms, holders = Looked(user, readings=readings), cluster.rooms(), holders_by_gpu(cluster.holding)
-    return [host(node, rooms[node.name], holders, looked) for node in cluster.nodes]
+def hosts(cluster: Cluster, rooms: Mapping[str, Room], readings: Mapping[str, GpuReading], user: str) -> list[Host]:
+    """Those of the cluster that are among `rooms`."""
+    looked, holders = Looked(user, readings=readings), holders_by_gpu(cluster.holding)
+    return [host(node, rooms[node.name], holders, looked) for node in cluster.nodes if node.name in rooms]
 
 
 def host(node: Node, room: Room, holders: Mapping[str, list[Holder]], looked: Looked) -> Host:
@@ -131,7 +132,7 @@ def bar(room: GpuRoom, holders: Sequence[Holder], looked: Looked) -> Bar:
 
 
 def head_words(index: int, work: float | None) -> str:
-    name = f"{_('GPU')}{UNBROKEN}{index}"
+    name = _("GPU") + f"{UNBROKEN}{index}"
     return name if work is None else f"{name} · {work:.0f}{UNBROKEN}%"
 
 

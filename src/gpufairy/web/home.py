@@ -9,8 +9,11 @@ from gpufairy.core.cluster import Cluster
 from gpufairy.core.explain import Wait, why_now
 from gpufairy.core.lifecycle import Phase
 from gpufairy.core.node_sample import NodeSample
+from gpufairy.core.room import Room
 from gpufairy.core.session import Seat, Session
 from gpufairy.core.share import PARTS
+from gpufairy.web.advice_view import Said, advice_of_user
+from gpufairy.web.disk_page import DiskBlock, disk_block
 from gpufairy.web.forecasts import forecast_words
 from gpufairy.web.gpu_bars import Host, hosts
 from gpufairy.web.home_use import Meter, meters
@@ -71,6 +74,7 @@ class Home:
     running: int  # everybody's, as all the rest of the figures
     waiting: int
     warnings: tuple[Warning, ...]
+    advice: tuple[Said, ...]
     held: tuple[Held, ...]
     waiters: tuple[Waiter, ...]
     more: int
@@ -78,10 +82,12 @@ class Home:
     hidden_gpus: int  # on the cluster's page
     ended: tuple[Ended, ...]
     again: Ended | None  # what was started last and is over
+    disk: DiskBlock | None = None  # None: not known
 
 
 async def home(house: House, user: str) -> Home:
     ended = await house.store.sessions.page(owner=user, states=(Phase.ENDED,), name=None, limit=ENDED_ROWS, after=None)
+    advice = await advice_of_user(house, user)
     now, cluster = house.clock(), house.cluster()
     active = sorted((s for s in house.book.active.values() if s.owner == user), key=lambda s: s.number)
     queued = [*house.book.queues.get(user, ()), *(s for s in house.book.held_back.values() if s.owner == user)]
@@ -89,8 +95,9 @@ async def home(house: House, user: str) -> Home:
     waits = {session.id: wait for session in shown_queued if (wait := wait_of(house, session)) is not None}
     samples = {sample.node: sample for sample in house.watch.samples()}
     first_wait = next(iter(waits.values()), None)
-    free, gpus = free_gpus(cluster), sum(len(node.gpus) for node in cluster.nodes)
-    drawn = drawn_hosts(house, cluster, user)
+    rooms = cluster.rooms()
+    free, gpus = free_gpus(rooms), sum(len(node.gpus) for node in cluster.nodes)
+    drawn = drawn_hosts(house, cluster, rooms, user)
     rows = tuple(ended_row(session, now) for session in sorted(ended, key=lambda s: s.ended_at or s.since, reverse=True))
     return Home(
         answer=answer(active, len(queued), first_wait, now),
@@ -100,6 +107,7 @@ async def home(house: House, user: str) -> Home:
         running=sum(session.phase is Phase.RUNNING for session in cluster.holding),
         waiting=house.book.waiting(),
         warnings=tuple(one for session in shown_active for one in warnings_of(house, session, now)),
+        advice=advice,
         held=tuple(held_row(session, samples, now) for session in shown_active),
         waiters=tuple(waiter_row(session, waits.get(session.id), now) for session in shown_queued),
         more=len(active) + len(queued) - len(shown_active) - len(shown_queued),
@@ -107,19 +115,19 @@ async def home(house: House, user: str) -> Home:
         hidden_gpus=gpus - sum(len(host.bars) for host in drawn),
         ended=rows,
         again=again_of(house, user, ended, rows),
+        disk=disk_block(house, user),
     )
 
 
-def free_gpus(cluster: Cluster) -> str:
-    return figure_of(sum(gpu.free_parts for room in cluster.rooms().values() for gpu in room.gpus) / PARTS)
+def free_gpus(rooms: Mapping[str, Room]) -> str:
+    return figure_of(sum(gpu.free_parts for room in rooms.values() for gpu in room.gpus) / PARTS)
 
 
-def drawn_hosts(house: House, cluster: Cluster, user: str) -> tuple[Host, ...]:
-    everywhere = hosts(cluster, house.watch.readings(), user)
-    if sum(len(host.bars) for host in everywhere) <= MOST_GPUS:
-        return tuple(everywhere)
-    mine = {session.seat.node for session in cluster.holding if session.owner == user and session.seat is not None}
-    return tuple(host for host in everywhere if host.name in mine)
+def drawn_hosts(house: House, cluster: Cluster, rooms: Mapping[str, Room], user: str) -> tuple[Host, ...]:
+    if sum(len(room.gpus) for room in rooms.values()) > MOST_GPUS:
+        mine = {session.seat.node for session in cluster.holding if session.owner == user and session.seat is not None}
+        rooms = {name: room for name, room in rooms.items() if name in mine}
+    return tuple(hosts(cluster, rooms, house.watch.readings(), user)) if rooms else ()
 
 
 def answer(active: Sequence[Session], waiting: int, first_wait: Wait | None, now: datetime) -> str:
@@ -151,7 +159,7 @@ def next_step(mine: Sequence[Session], first_wait: Wait | None, free: str, gpus:
     if first_wait is not None and first_wait.next_step:
         return first_wait.next_step
     there = ngettext("{free} of {count} GPU is free now.", "{free} of {count} GPUs are free now.", gpus).format(free=free, count=gpus)
-    return there if mine else f"{there} {_('Start something: it takes a minute.')}"
+    return there if mine else " ".join((there, _("Start something: it takes a minute.")))
 
 
 def held_row(session: Session, samples: Mapping[str, NodeSample], now: datetime) -> Held:

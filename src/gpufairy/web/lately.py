@@ -1,13 +1,15 @@
 """Lately: what the cluster page adds up from the readings of days. Kept a while: many look, and each look would read thousands of rows."""
 import math
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from gpufairy.control.history import Chronicle
 from gpufairy.control.house import House
 from gpufairy.core.series import Kind, floor_to
+from gpufairy.core.uptime import UptimeRecord
 from gpufairy.core.usage import By
 from gpufairy.web.speech import _
+from gpufairy.web.times import length
 
 KEPT = timedelta(seconds=30)
 MOST_KEPT = 64  # days of as many zones, or hosts
@@ -17,8 +19,9 @@ MOST_RECORDS = 20  # silent hosts of which it is told
 
 
 class Lately:
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, house: House, uptime: Callable[[], Awaitable[Sequence[UptimeRecord]]] | None = None) -> None:
+        self._house, self._uptime = house, uptime
+        self._there: tuple[datetime, Sequence[UptimeRecord]] | None = None
         self._used: dict[datetime, tuple[datetime, float | None]] = {}
         self._records: dict[str, tuple[datetime, tuple[int, int] | None]] = {}
 
@@ -42,6 +45,15 @@ class Lately:
             if found is not None:
                 told[name] = _("reported in {hours} of {all} h").format(hours=found[0], all=found[1])
         return told
+
+    async def there(self) -> dict[str, str]:
+        """Of hosts with agents: for what part of the last month they were there."""
+        now = self._house.clock()
+        if self._uptime is not None and (self._there is None or not timedelta() <= now - self._there[0] < KEPT):
+            self._there = now, await self._uptime()
+        found = () if self._there is None else self._there[1]
+        words = _("there {part} of {length}")
+        return {one.node: words.format(part=f"{100 * one.part:.2f} %", length=length(now - one.since)) for one in found}
 
     async def _hours(self, name: str) -> tuple[int, int] | None:
         """Those in which it reported, of those since its first report within the last days."""

@@ -13,6 +13,7 @@ from gpufairy.web.gauges import size_words
 from gpufairy.web.launch_form import FIELDS
 from gpufairy.web.speech import _, ngettext
 from gpufairy.web.times import counted_gpus
+from gpufairy.web.told_here import told_here
 from gpufairy.web.words import UNBROKEN, Mark
 
 IMAGE_FAULT = "image "  # how sentences about an image begin, which name it instead of the field
@@ -115,10 +116,9 @@ def verdict_on(error: FairyError) -> Verdict:
 
 
 def fault_of(error: FairyError) -> Fault:
-    detail = error.detail.removeprefix("session: ")
-    field, colon, rest = detail.partition(": ")
+    """Told whole, for the field's name is a part of the sentence; shown without it, for it stands beside the field."""
+    detail, words = error.detail.removeprefix("session: "), told_here(error.detail).removeprefix("session: ")
+    field, colon, _rest = detail.partition(": ")
     if colon and field in FIELDS:
-        return Fault(field, rest, error.next_step)
-    if detail.startswith(IMAGE_FAULT):
-        return Fault("image", detail, error.next_step)
-    return Fault("", detail, error.next_step)
+        return Fault(field, words.removeprefix(f"{field}: "), error.next_step)
+    return Fault("image" if detail.startswith(IMAGE_FAULT) else "", words, error.next_step)

@@ -125,17 +125,17 @@ async def swap_page(
     return show(
         "session_swap.html", 200 if error is None else context.status_and_title(error)[0], user=caller.user.name,
         is_admin=caller.user.role is Role.ADMIN, session=session, choices=choices, typed=typed,
-        error=error, image=session.request.image or house.gallery.rules.default,
+        error=error, image=session.request.image or house.gallery.rules.default, shelf=house.gallery.on_shelf(),
     )  # fmt: skip
 
 
 def commit_page(context: PageContext, request: Request, session: Session, typed: str = "", error: FairyError | None = None) -> Response:
     caller, house = caller_of(request), context.house
-    house.gallery.on_shelf()
+    shelf = house.gallery.on_shelf()
     running(house, session)
     suggested = f"{own_prefix(caller.user.name, caller.user.uid)}{session.name}:{house.clock():%Y-%m-%d}"
     return show(
         "session_commit.html", 200 if error is None else context.status_and_title(error)[0], user=caller.user.name,
         is_admin=caller.user.role is Role.ADMIN, session=session, typed=typed or suggested, error=error,
-        approval=house.gallery.rules.commit == "approve",
+        approval=house.gallery.rules.commit == "approve", stands_still=shelf.fetches, why_not=shelf.no_commits,
     )  # fmt: skip

@@ -41,6 +41,7 @@ def add_log(router: APIRouter, house: House) -> None:
             headers["Content-Disposition"] = f'attachment; filename="{session.name}.log"'
         chunks: AsyncIterator[bytes] = all_logs(house, session.id, follow, from_bytes)
         if follow:
+            request.state.give_back = house.streams.take(caller_of(request).user.name)
             chunks = while_allowed(chunks, lambda: still_signed_in(house, request), house.bells.leaving)
         return StreamingResponse(chunks, media_type="text/plain; charset=utf-8", headers=headers)
 

@@ -51,6 +51,7 @@ class SessionPage:
     can_stop: bool
     doing: Doing | None  # what takes its time
     kept: str  # the image from which it would start again
+    fetching: str  # how far its image has come, of one that starts and whose image was not there
     charted: bool  # it had a seat, so that there is something to draw
 
 
@@ -84,8 +85,16 @@ async def session_page(house: House, session: Session, doing: Doing | None = Non
         can_stop=not ended and session.wanted is Wanted.RUN,
         doing=doing,
         kept="" if kept is None else kept.name,
+        fetching=fetching(house, session),
         charted=session.seat is not None and session.placed_at is not None,
     )
+
+
+def fetching(house: House, session: Session) -> str:
+    shelf = house.gallery.shelf
+    if shelf is None or session.phase is not Phase.STARTING:
+        return ""
+    return shelf.pulling(session.request.image or house.gallery.rules.default)
 
 
 def next_step(session: Session, wait: Wait | None, doing: Doing | None) -> str:

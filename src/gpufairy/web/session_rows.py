@@ -10,6 +10,7 @@ from gpufairy.core.holders import Holder, holders_by_gpu
 from gpufairy.core.session import GpuSeat, Request, Seat, Session
 from gpufairy.core.share import PARTS
 from gpufairy.core.steps import Event
+from gpufairy.web.event_words import what_words
 from gpufairy.web.gpu_bars import Bar, Looked, bar
 from gpufairy.web.speech import _
 from gpufairy.web.times import clock, length
@@ -123,17 +124,5 @@ def neighbours(here: Sequence[Holder], session: Session) -> tuple[Neighbour, ...
 
 
 def told_row(event: Event, now: datetime) -> Told:
-    what = event_words().get(event.what, event.what.replace("_", " "))
     ago = _("{time} ago").format(time=length(now - event.at))
-    return Told(clock(event.at, now), ago, what, event.why, event.attempt, event.actor)
-
-
-def event_words() -> dict[str, str]:
-    return {
-        "submitted": _("submitted"), "placed": _("placed"), "refused": _("refused"), "launch_ordered": _("launch ordered"),
-        "ready": _("ready"), "exited": _("exited"), "told_to_stop": _("told to stop"), "stop_wanted": _("stop wanted"), "gone": _("gone"),
-        "node_silent": _("node silent"), "node_back": _("node back"), "gave_up": _("given up"), "requeued": _("back in the queue"),
-        "swapped": _("image swapped"), "adopted": _("found running"), "kept": _("kept"), "reclaimed": _("reclaimed"),
-        "preempted": _("sent back for others"), "idle_warned": _("warned: idle"), "lent": _("lent out"), "lent_back": _("its own again"),
-        "shrunk": _("shrunk"), "grown": _("grown again"), "in_use_again": _("in use again"),
-    }  # fmt: skip
+    return Told(clock(event.at, now), ago, what_words(event.what), event.why, event.attempt, event.actor)

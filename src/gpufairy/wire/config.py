@@ -11,13 +11,21 @@ from gpufairy.core.booking_choice import Limits
 from gpufairy.core.cluster import Policy
 from gpufairy.core.errors import BadInput
 from gpufairy.core.image import ImageRules, image_name
+from gpufairy.core.insight import Pace
 from gpufairy.core.preempt import Preempt
 from gpufairy.core.reclaim import Ladder, Ladders
 from gpufairy.core.selftest_due import parse_nightly
+from gpufairy.wire.alerts import AlertsConfig, ChannelConfig
+from gpufairy.wire.disk import DiskConfig
+from gpufairy.wire.kubernetes_config import KubernetesConfig
+from gpufairy.wire.leaks import LeaksConfig
+from gpufairy.wire.limits import LimitsConfig
 from gpufairy.wire.oidc import OidcConfig
 from gpufairy.wire.read import Strict, read
 from gpufairy.wire.shares import parts_of_fgpu
 from gpufairy.wire.submit import SubmitBody
+from gpufairy.wire.tariff import TariffConfig
+from gpufairy.wire.upkeep import BackupConfig, DoctorConfig, KeepConfig
 
 LARGEST_FILE = 1 << 20
 
@@ -115,7 +123,7 @@ class WatchConfig(Strict):
     kubernetes: str = "auto"  # names of pods: as a pod of the cluster, or by KUBECONFIG; "off"; or the path of a kubeconfig
     kubernetes_node: str | None = None  # what the cluster calls this host; None: NODE_NAME, or the host's name
     kubelet: str = "/var/lib/kubelet"  # its root folder
-    session_namespace: str | None = None  # pods there with our labels are sessions; None: none are, whatever their labels say
+    session_namespaces: Annotated[list[str], Field(max_length=1_000)] = []  # noqa: RUF012 - pods there with our labels are sessions
 
 
 class SelftestConfig(Strict):
@@ -165,10 +173,26 @@ class ReclaimConfig(Strict):
         return Ladder(idle_after, parse_duration(chosen.grace, f"{where}.grace"), chosen.lend, chosen.shrink, chosen.stop)
 
 
+class AdviceConfig(Strict):
+    """What users are told about how their sessions use what they hold."""
+
+    window: str = "30m"  # how long a session is looked at before anything is said of it; "off": nothing is ever said
+
+    def to_pace(self) -> Pace | None:
+        if self.window == "off":
+            return None
+        window = parse_duration(self.window, "advice.window")
+        if not timedelta(minutes=1) <= window <= timedelta(hours=4):
+            next_step = "30m is usual; a shorter one says more, and errs more."
+            raise BadInput(f"advice.window: {self.window} is not between 1m and 4h", next_step)
+        return Pace(window)
+
+
 class Config(Strict):
     server: ServerConfig = ServerConfig()
     ssh: SshConfig = SshConfig()
     docker: DockerConfig = DockerConfig()
+    kubernetes: KubernetesConfig = KubernetesConfig()
     images: ImagesConfig = ImagesConfig()
     folders: Annotated[dict[str, FolderConfig], Field(max_length=100)] = {}  # noqa: RUF012
     apps: AppsConfig = AppsConfig()
@@ -179,7 +203,17 @@ class Config(Strict):
     selftest: SelftestConfig = SelftestConfig()
     reclaim: ReclaimConfig = ReclaimConfig()
     bookings: BookingsConfig = BookingsConfig()
+    advice: AdviceConfig = AdviceConfig()
+    disk: DiskConfig = DiskConfig()
     oidc: OidcConfig = OidcConfig()
+    tariff: TariffConfig = TariffConfig()
+    alerts: AlertsConfig = AlertsConfig()
+    leaks: LeaksConfig = LeaksConfig()
+    limits: LimitsConfig = LimitsConfig()
+    backup: BackupConfig = BackupConfig()
+    keep: KeepConfig = KeepConfig()
+    doctor: DoctorConfig = DoctorConfig()
+    channels: Annotated[list[ChannelConfig], Field(max_length=50)] = []  # noqa: RUF012
     presets: Annotated[dict[str, SubmitBody], Field(max_length=100)] = {}  # noqa: RUF012 - frozen with the model
 
     def to_policy(self) -> Policy:
@@ -189,6 +223,7 @@ class Config(Strict):
             stop_grace=parse_duration(self.policy.stop_grace, "policy.stop_grace"),
             silent_after=parse_duration(self.policy.silent_after, "policy.silent_after"),
             keep_ended=parse_duration(self.policy.keep_ended, "policy.keep_ended"),
+            most_queued=self.limits.queued_per_user,
             preempt=self.preempt,
             preempt_after=parse_duration(self.policy.preempt_after, "policy.preempt_after"),
             preempt_notice=parse_duration(self.policy.preempt_notice, "policy.preempt_notice"),

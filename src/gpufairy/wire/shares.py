@@ -10,6 +10,7 @@ from gpufairy.core.sharing import ShareRule
 from gpufairy.wire.read import Strict
 
 LEAST_FGPU, MOST_FGPU = 0.01, 1000
+HOW_MANY_FGPU = "Write how many fGPU one GPU is, such as 5."
 CHOICES = (Sharing.MPS, Sharing.TIME)  # MIG is a cut, not a rule: see `fairy mig`
 
 
@@ -29,5 +30,5 @@ class ShareBody(Strict):
 
 def parts_of_fgpu(fgpu: float, what: str) -> int:
     if not LEAST_FGPU <= fgpu <= MOST_FGPU:  # also not for NaN
-        raise BadInput(f"{what}: {fgpu} is not between {LEAST_FGPU} and {MOST_FGPU}", "Write how many fGPU one GPU is, such as 5.")
+        raise BadInput(f"{what}: {fgpu} is not between {LEAST_FGPU} and {MOST_FGPU}", HOW_MANY_FGPU)
     return round(fgpu * PARTS)  # 8.2 is a little less, as computers count

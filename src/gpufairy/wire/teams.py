@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpufairy.core.amounts import shown
+from gpufairy.core.amounts import parse_size, shown
 from gpufairy.core.errors import BadInput
 from gpufairy.core.quota_rules import ANY_KIND, Quota
 from gpufairy.core.share import PARTS
@@ -32,6 +32,7 @@ class QuotaBody(Strict):
     gpus: Bound = None
     gpu_hours: Bound = None  # in seven days
     sessions: Bound = None
+    disk: Annotated[str, Field(max_length=40)] | int | None = None  # such as 100GiB
 
     def changed(self, before: Quota) -> Quota:
         """What is not said stays as it was; `none` takes a bound away."""
@@ -45,6 +46,7 @@ class QuotaBody(Strict):
             gpu_parts=None if gpus is None else round(gpus * PARTS),
             gpu_hours_week=read_bound(self.gpu_hours, before.gpu_hours_week, "gpu_hours"),
             sessions=None if sessions is None else int(sessions),
+            disk_bytes=before.disk_bytes if self.disk is None else None if self.disk == NONE else parse_size(str(self.disk), "disk"),
         )
 
 

@@ -2,7 +2,8 @@
 "use strict";
 (() => {
   const LEAST_MS = 4000; // between two looks
-  const HEIGHT = 132;
+  const HEIGHT = 138;
+  const UNITS = 68, LABEL = 64; // pixels: the axis at the left; a time below, so that none is cut off at the right
   const SIZES = ["B", "KiB", "MiB", "GiB", "TiB"];
   const STEPS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]; // of an axis without a full line, in its unit
   const DAY_S = 86400;
@@ -43,11 +44,11 @@
   // A value between two gaps has no line to be part of: it is a dot.
   const lonely = (values) => values.flatMap((value, at) => value !== null && (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null ? [at] : []);
 
-  const fullLine = (chart, full) => {
-    const { ctx, bbox } = chart, y = Math.round(chart.valToPos(full, "y", true)) + 0.5;
+  const levelLine = (chart, level, colour, dash) => {
+    const { ctx, bbox } = chart, y = Math.round(chart.valToPos(level, "y", true)) + 0.5;
     ctx.save();
-    ctx.strokeStyle = token("--soft");
-    ctx.setLineDash([4, 4]);
+    ctx.strokeStyle = token(colour);
+    ctx.setLineDash(dash);
     ctx.beginPath();
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
@@ -95,13 +96,18 @@
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false }, sync: { key: "session" } },
         scales: { x: { time: true, range: () => this.range }, y: { range: [0, top] } },
         axes: [
-          { ...axis, size: 22, grid: { show: false }, space: 72, values: (_chart, found) => found.map(clock(this.range)) },
-          { ...axis, size: 60, gap: 4, splits: () => marks(this.panel, top), values: (_chart, found) => found.map(words[panel.unit]), grid: { stroke: token("--line"), width: 1 } },
+          { ...axis, size: 28, gap: 8, grid: { show: false }, space: 72, values: (_chart, found) => this.times(found) },
+          { ...axis, size: UNITS, gap: 4, splits: () => marks(this.panel, top), values: (_chart, found) => found.map(words[panel.unit]), grid: { stroke: token("--line"), width: 1 } },
         ],
         series: [{}, ...panel.lines.map((_line, number) => ({ stroke: token(number ? "--start" : "--run"), width: 1.75, points: { size: 4, filter: (_chart, place) => lonely(panel.lines[place - 1].values) }, spanGaps: false }))],
-        hooks: { drawAxes: [(chart) => { if (panel.full) fullLine(chart, panel.full); }], setCursor: [() => this.say()] },
+        hooks: { drawAxes: [(chart) => { levelLine(chart, 0, "--idle", []); if (panel.full) levelLine(chart, panel.full, "--soft", [4, 4]); }], setCursor: [() => this.say()] },
       }, [panel.times, ...panel.lines.map((line) => line.values)], this.hole);
       this.say();
+    }
+
+    times(found) {
+      const [first, last] = this.range, across = this.hole.clientWidth - UNITS, told = clock(this.range);
+      return found.map((at) => (last - at) / (last - first) * across < LABEL / 2 ? "" : told(at));
     }
 
     // What is pointed at, else the newest.

@@ -5,7 +5,7 @@
   if (!card) return;
   const MOST = 1 << 20; // letters that are kept in the page: the whole is one click away
   const SHOW_MS = 100; // a flood is shown so often, not at each chunk
-  const AGAIN_MS = 2000;
+  const AGAIN_MS = 2000, AGAIN_SPREAD_MS = 2000; // all who follow come back at another moment when the server was away
   const box = card.querySelector(".log"), pre = box.querySelector("pre"), state = card.querySelector("[data-state]");
   const toEnd = card.querySelector("[data-to-end]"), cut = card.querySelector("[data-cut]"), nothing = card.querySelector("[data-nothing]");
   const copy = card.querySelector("[data-copy]");
@@ -13,7 +13,7 @@
   pre.replaceChildren(whole, open);
   box.classList.add("follows"); // stands at its end by us now, not by its style
 
-  let offset = Number(card.dataset.from), follows = true, waiting = "", line = "", due = null;
+  let offset = Number(card.dataset.from), follows = true, waiting = "", line = "", due = null, reading = null;
 
   const clean = (text) => text
     .replace(/\x1b\[[0-9;?]{0,32}[@-~]|\x1b\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)/g, "") // colours, cursor, title
@@ -49,10 +49,11 @@
 
   const follow = async () => {
     let goesOn = true;
+    reading = new AbortController();
     const letters = new TextDecoder();
     try {
-      const answer = await fetch(`${card.dataset.log}?from=${offset}`, { cache: "no-store" });
-      if (answer.status === 401 || answer.status === 404) return;
+      const answer = await fetch(`${card.dataset.log}?from=${offset}`, { cache: "no-store", signal: reading.signal });
+      if (answer.status === 404) return;
       if (!answer.ok) throw new Error(answer.status);
       goesOn = answer.headers.get("X-Fairy-Goes-On") === "1";
       state.textContent = goesOn ? state.dataset.following : "";
@@ -62,14 +63,19 @@
         take(letters.decode(part.value, { stream: true }));
       }
     } catch {
-      state.textContent = state.dataset.lost;
+      if (!reading.signal.aborted) state.textContent = state.dataset.lost;
     }
-    if (goesOn) setTimeout(follow, AGAIN_MS);
+    if (goesOn) setTimeout(again, AGAIN_MS + Math.random() * AGAIN_SPREAD_MS);
     else state.textContent = "";
+  };
+  const again = () => {
+    if (reading.signal.aborted && document.hidden) document.addEventListener("visibilitychange", follow, { once: true });
+    else follow();
   };
 
   box.addEventListener("scroll", () => { follows = atEnd(); toEnd.hidden = follows; });
   toEnd.addEventListener("click", () => { follows = true; stand(); });
+  document.body.addEventListener("live-rest", () => reading.abort()); // nobody sees it
   show();
   follow();
 })();

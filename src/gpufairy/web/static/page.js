@@ -12,7 +12,10 @@
 
   const body = document.body;
   const SILENT_MS = 16000; // three ticks missed: cut off, whatever the browser believes
-  let stream = null, heard = Date.now(), lost = 0;
+  // A page that nobody sees holds no connection, since browsers have six for all tabs of one server; it looks so often, for its title.
+  const REST_MS = 5000, LOOK_MS = 30000;
+  const OUT = 401; // not signed in any more
+  let stream = null, heard = Date.now(), lost = 0, resting = null;
 
   const fire = (name) => body.dispatchEvent(new CustomEvent(name));
   const alive = () => {
@@ -20,6 +23,7 @@
     if (!lost) return;
     lost = 0;
     delete body.dataset.cut;
+    delete body.dataset.out;
     fire("live-changed"); // what happened meanwhile
   };
   const cut = () => {
@@ -30,15 +34,42 @@
   };
   const open = () => {
     if (stream) stream.close();
-    stream = new EventSource("/live");
+    heard = Date.now();
+    stream = new EventSource(`/live?${body.dataset.live}`);
+    stream.addEventListener("hello", alive);
     stream.addEventListener("tick", () => { alive(); fire("live-tick"); });
     stream.addEventListener("changed", () => { alive(); fire("live-changed"); });
-    stream.addEventListener("error", () => { cut(); if (stream.readyState === EventSource.CLOSED) setTimeout(open, 3000); });
+    stream.addEventListener("error", () => { cut(); if (stream && stream.readyState === EventSource.CLOSED) refused(); });
+  };
+  const again = () => { if (!resting) open(); };
+  // A stream does not tell why it was refused; the page does. Who has signed in again in another tab goes on here as they were.
+  const refused = async () => {
+    const status = await fetch(location.href, { cache: "no-store" }).then((answer) => answer.status, () => 0);
+    if (status !== OUT) { setTimeout(again, 2000 + Math.random() * 4000); return; }
+    body.dataset.out = "";
+    if (stream) stream.close();
+    stream = null;
+  };
+  const rest = () => {
+    if (stream) stream.close();
+    stream = null;
+    fire("live-rest");
+    resting = setInterval(() => fire("live-changed"), LOOK_MS);
+  };
+  const seen = () => {
+    clearTimeout(resting);
+    clearInterval(resting);
+    resting = null;
+    if (document.hidden) { resting = setTimeout(rest, REST_MS); return; }
+    if (!stream || stream.readyState === EventSource.CLOSED) open();
+    fire("live-changed");
   };
   if (body.dataset.live !== undefined) {
     open();
-    setInterval(() => { if (Date.now() - heard > SILENT_MS) { heard = Date.now(); cut(); open(); } }, 2000);
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) fire("live-changed"); });
+    setInterval(() => { if (stream && Date.now() - heard > SILENT_MS) { cut(); open(); } }, 2000);
+    document.addEventListener("visibilitychange", seen);
+    body.addEventListener("htmx:responseError", (event) => { if (event.detail.xhr.status === OUT) { cut(); refused(); } });
+    if (document.hidden) seen(); // opened in a tab behind
   }
 
   document.addEventListener("click", (event) => {
