@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,20 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from album import ALBUM, taken_since
+
 # Started in the background of a script, pytest ignores Ctrl-C, and so would every command that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+BEGAN = time.time()
 SERVERS = Path("/usr/lib/postgresql")  # where Debian and Ubuntu put them
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    taken = taken_since(BEGAN)
+    if taken:
+        terminalreporter.write_line(f"{taken} pictures of the pages are in {ALBUM}")
 
 
 def server_programs() -> Path:

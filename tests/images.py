@@ -72,9 +72,19 @@ class Layer:
         """A folder of this machine, at the same place."""
         self._tar.add(folder, folder.lstrip("/"), filter=chosen)
 
+    def tree(self, folder: os.PathLike[str], path: str) -> None:
+        """A folder of this machine, at another place, as root's."""
+        self._tar.add(folder, path, filter=as_roots)
+
     def finished(self) -> bytes:
         self._tar.close()
         return self._bytes.getvalue()
+
+
+def as_roots(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = "root"
+    return entry
 
 
 def image_tar(tag: str, layer: Layer, settings: dict[str, object] | None = None) -> bytes:

@@ -3,7 +3,6 @@ import asyncio
 import contextlib
 import json
 import shutil
-import socket
 import subprocess
 import threading
 import urllib.error
@@ -14,6 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from bench.ports import free_port
 
 from daemons import missing
 from gpufairy.core.host_reading import DiskReading, HostReading, MountReading, NetworkReading, Pressure, UserLoad
@@ -123,12 +124,6 @@ def promtool(*arguments: str | Path, given: bytes = b"") -> subprocess.Completed
     command = [program("promtool", "prometheus"), *map(str, arguments)]
     done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=60)
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -22,9 +22,10 @@ from engine_waits import (
     whole_log,
     whole_results,
 )
+from pod_scene import pod_scene
 
 from builders import a_gpu_seat, a_node, a_seat, a_session
-from gpufairy.core.errors import EngineRefused
+from gpufairy.core.errors import EngineRefused, NoSuchThing
 from gpufairy.core.session import Session
 from gpufairy.core.share import PARTS
 from gpufairy.core.workload import WorkloadId, workload_id
@@ -46,13 +47,17 @@ def process(folder: Path) -> Maker:
 
 
 ENGINES = {"fake": fake, "process": process}
-DAEMONS = ("docker", "podman")  # the docker engine, on each
+DAEMONS = ("docker", "podman", "kubernetes")  # the docker engine on each of two, and pods on a real kubelet
 
 
 @pytest.fixture(params=[*ENGINES, *(pytest.param(name, marks=pytest.mark.system) for name in DAEMONS)])
 def make_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Maker]:
     if request.param in ENGINES:
         yield ENGINES[request.param](tmp_path)
+        return
+    if request.param == "kubernetes":
+        with pod_scene(request.getfixturevalue("cluster_with_tools")) as there:
+            yield there.engine
         return
     with scene(request.getfixturevalue(f"{request.param}_daemon"), request.getfixturevalue("docker_tools")) as here:
         yield here.engine
@@ -255,6 +260,18 @@ async def test_results_come_as_a_tar(engine: Engine):
     with tarfile.open(fileobj=io.BytesIO(await whole_results(engine, session))) as archive:
         assert archive.getnames() == ["answer.txt"]
         assert archive.extractfile("answer.txt").read() == b"42\n"
+
+
+async def test_results_are_listed_and_read_one_by_one(engine: Engine):
+    session = a_session("sh", "-c", 'echo 42 > "$FAIRY_RESULTS/answer.txt"')
+    await engine.launch(session)
+    await until_exited(engine, session)
+    listed = await engine.result_files(workload_id(session), 10)
+    assert ([(one.path, one.size_bytes) for one in listed.named], listed.count) == ([("answer.txt", 3)], 1)
+    found = await engine.result_file(workload_id(session), "answer.txt")
+    assert b"".join([chunk async for chunk in found.chunks]) == b"42\n"
+    with pytest.raises(NoSuchThing):
+        await engine.result_file(workload_id(session), "../answer.txt")
 
 
 async def test_no_results_are_an_empty_stream(engine: Engine):

@@ -15,9 +15,10 @@ from daemons import RealDaemon
 from gpufairy.core.errors import EngineRefused
 from gpufairy.core.session import Session
 from gpufairy.core.workload import WorkloadId, workload_id
-from gpufairy.engines import docker_launch
+from gpufairy.engines import docker_launch, docker_shelf
 from gpufairy.engines.contract import Command
 from gpufairy.engines.docker import DockerEngine
+from gpufairy.engines.docker_shelf import remove_left
 from images import BUSYBOX_IMAGE, SCRATCH_IMAGE, Layer, image_tar
 from registry import running_registry
 
@@ -223,3 +224,24 @@ async def test_a_pull_that_is_given_up_by_one_goes_on_for_the_others(docker_daem
             await asyncio.wait_for(patient, 30)
             assert len(await engine.list_mine()) == 1
             await stop_all(engine)
+
+
+async def test_what_a_server_left_half_made_goes_when_it_is_old(engine: DockerEngine, here: Scene, monkeypatch: pytest.MonkeyPatch):
+    """One that died between a commit and the image's name, or while it looked into one."""
+    session = a_session("sleep", "1000")
+    await engine.launch(session)
+    await until_running(engine, session)
+    [container] = here.daemon.containers(**{"gpufairy.session": session.id})
+    made = here.daemon.ask("POST", f"/commit?container={container['Id']}", {})["Id"].removeprefix("sha256:")
+    look = here.daemon.ask("POST", "/containers/create?name=fairy-look-left", {"Image": BUSYBOX_IMAGE, "Labels": {"gpufairy.role": "look"}})["Id"]
+    await remove_left(engine._daemon)
+    assert {made, look} <= left_on(here.daemon), "what is young may be another server's"
+    monkeypatch.setattr(docker_shelf, "LEFT_AFTER_S", -1.0)
+    await remove_left(engine._daemon)
+    assert left_on(here.daemon).isdisjoint({made, look})
+    assert (await engine.list_mine())[0].alive
+
+
+def left_on(daemon: RealDaemon) -> set[str]:
+    images = {image["Id"].removeprefix("sha256:") for image in daemon.ask("GET", "/images/json?all=1")}
+    return images | {container["Id"] for container in daemon.ask("GET", "/containers/json?all=1")}

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from engine_waits import is_running, seen, started, stop_all, until, until_exited, until_running, whole_log
 
 from builders import a_node, a_session
@@ -20,6 +21,8 @@ from gpufairy.core.workload import WorkloadState, workload_id
 from gpufairy.engines.contract import Command, Credentials
 from gpufairy.engines.process import ProcessEngine
 from gpufairy.engines.shim import shim_argv, spawn
+
+pytestmark = pytest.mark.slow
 
 AT_ONCE = timedelta(0)
 A_SERVER = """

@@ -2,9 +2,12 @@
 import asyncio
 import tempfile
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_builders import a_session, a_store, noted
+
+pytestmark = pytest.mark.slow
 
 moves = st.lists(st.tuples(st.sampled_from(["read", "save", "save_both"]), st.integers(0, 1), st.integers(0, 2)), max_size=25)
 

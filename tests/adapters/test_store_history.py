@@ -18,6 +18,8 @@ from gpufairy.store.history import History
 from gpufairy.store.history_arrival import Arrival
 from gpufairy.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 AT_ONCE = timedelta()

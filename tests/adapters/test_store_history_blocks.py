@@ -51,7 +51,7 @@ def test_a_block_from_before_a_column_was_kept_does_not_know_it(monkeypatch):
         then.setattr(history_blocks, "COLUMNS", older)
         written = to_bytes(Kind.GPU, Block(5, np.full((3, 2), 700), np.full((3, 2), 70), np.full((2, 2), 11)))
     block = from_bytes(Kind.GPU, written)
-    assert block.tenths.sum(axis=1).tolist() == [140, 140, 140, 0, 0, 0, 0, 0]
+    assert block.tenths.sum(axis=1).tolist() == [140] * 3 + [0] * (len(COLUMNS[Kind.GPU]) - 3)
     assert block.peaks.tolist()[:2] == [[11, 11], [11, 11]]
 
 
@@ -60,7 +60,8 @@ def test_what_one_report_says_comes_back_from_its_bytes_to_the_grain():
     found = unpack([(60 * MICROS, pack(points, 5.0))])
     gpu, node = found[Kind.GPU], found[Kind.NODE]
     assert (gpu.subjects.tolist(), gpu.ats.tolist(), gpu.tenths.tolist()) == ([3], [57_500_000], [50])
-    assert gpu.values[0].tolist() == [123, -(2**31), -(2**31), -(2**31), -(2**31), -(2**31), 1000, -(2**31)]
+    grains = {"utilisation": 123, "held": 1000}
+    assert gpu.values[0].tolist() == [grains.get(column.name, -(2**31)) for column in COLUMNS[Kind.GPU]]
     assert node.values[0][COLUMNS[Kind.NODE].index(next(c for c in COLUMNS[Kind.NODE] if c.name == "sent_bytes_per_s"))] == LARGEST_GRAINS
 
 

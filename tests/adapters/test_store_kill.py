@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from store_builders import a_store
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 WRITER = """

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, inspect, text
 from store_builders import HALF_LIFE, a_session, a_store
 
 from gpufairy.core.errors import StoreUnavailable
-from gpufairy.store import migrate, tables
+from gpufairy.store import migrate, steps, tables
 from gpufairy.store.database import open_database
 
 
@@ -21,7 +21,7 @@ def on(url: str, statement: str) -> None:
 
 
 def test_the_known_versions_are_those_of_the_scripts():
-    scripts = ScriptDirectory(str(migrate.MIGRATIONS))
+    scripts = ScriptDirectory(str(steps.MIGRATIONS))
     assert [script.revision for script in scripts.walk_revisions()][::-1] == list(migrate.KNOWN)
 
 

@@ -32,6 +32,7 @@ class Job:
     states: list[dict[str, Any]]
     log: list[Any] = field(default_factory=list)
     results: bytes | None = None
+    files: tuple[tuple[str, int], ...] = ()
     unanswered: int = 0  # so many looks at it get a 503
     told_to_stop: threading.Event = field(default_factory=threading.Event)
     shown: int = 0
@@ -133,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
             self.stops(asked.body["names"])
         elif (asked.method, asked.path) == ("POST", "/sessions") and self.fake.submits:
             self.submit(asked)
-        elif match := re.fullmatch(r"/sessions/([^/]+)(/logs|/results)?", asked.path):
+        elif match := re.fullmatch(r"/sessions/([^/]+)(/logs|/results/files|/results)?", asked.path):
             self.session(asked, match[1], match[2])
         else:
             self.send(404, {"title": "No such thing", "status": 404, "detail": f"nothing at {asked.path}", "next": "See /docs."})
@@ -158,6 +159,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send(404, {"title": "No such thing", "status": 404, "detail": f"no session '{name}'", "next": "See `fairy ps -a`."})
         elif part == "/logs":
             self.log(job, int(asked.query.get("from", 0)), "follow" in asked.query)
+        elif part == "/results/files":
+            items = [{"path": path, "size_bytes": size} for path, size in job.files]
+            self.send(200, {"items": items, "next": None, "count": len(items), "size_bytes": sum(size for _, size in job.files), "whole": True})
         elif part == "/results":
             self.send(204, None) if job.results is None else self.stream([job.results])
         elif job.unanswered > 0:

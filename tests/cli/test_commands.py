@@ -222,7 +222,7 @@ def test_down_with_sessions_stops_those_of_that_server(canned, fairy, local_serv
     canned.answers["GET", "/sessions"] = {"items": [running()], "next": None}
     canned.answers["POST", "/stops"] = {"items": [ended()], "missing": []}
     sleeper = local_server(canned.url)
-    assert "stopped 1 sessions" in fairy("down", "--sessions").out
+    assert "stopped 1 session" in fairy("down", "--sessions").out
     assert sleeper.wait(timeout=20) != 0
 
 

@@ -1,10 +1,10 @@
 """The way in and the ways out: options before the command, exit codes, errors, speed, completion."""
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 from command_line import COMMAND
@@ -72,11 +72,17 @@ def test_a_near_miss_is_corrected(fairy):
 def test_it_is_quick(server, environment, tmp_path, arguments, limit_s):
     server.answers["GET", "/sessions"] = {"items": [running()], "next": None}
     taken_s = []
-    for _ in range(5):
-        before = time.perf_counter()
+    for _ in range(3):
+        before_s = worked_s()
         subprocess.run([*COMMAND, *arguments], env=environment, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
-        taken_s.append(time.perf_counter() - before)
-    assert min(taken_s) < limit_s  # the best of five: the others measure the neighbours
+        taken_s.append(worked_s() - before_s)
+    assert min(taken_s) < limit_s
+
+
+def worked_s() -> float:
+    """The processors' time of commands that have ended: the clock's would measure the neighbours too."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_the_client_side_loads_nothing_of_the_servers(environment, tmp_path):

@@ -110,6 +110,7 @@ def a_program(folder, name, script):
 def test_ssh_is_the_one_of_this_machine_with_the_right_words(canned, spawn, environment, tmp_path):
     a_program(tmp_path, "ssh", 'echo "$@"; exit 7')
     canned.answers["GET", "/me"] = {"name": "kim", "role": "user", "ssh_port": 8422}
+    canned.answers["GET", "/keys"] = {"items": [{"fingerprint": "SHA256:x"}]}
     environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
     process = spawn("ssh", "brave-otter", "nvidia-smi", "-L")
     out, _ = process.communicate(timeout=20)
@@ -120,6 +121,7 @@ def test_the_gateway_is_known_by_the_key_that_the_server_tells(canned, spawn, en
     a_program(tmp_path, "ssh", 'echo "$2"')
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI"
     canned.answers["GET", "/me"] = {"name": "kim", "role": "user", "ssh_port": 8422, "ssh_host_key": key}
+    canned.answers["GET", "/keys"] = {"items": [{"fingerprint": "SHA256:x"}]}
     environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
     out, _ = spawn("ssh").communicate(timeout=20)
     known = tmp_path / ".config" / "gpufairy" / "known_hosts"
@@ -127,7 +129,15 @@ def test_the_gateway_is_known_by_the_key_that_the_server_tells(canned, spawn, en
     assert known.read_text() == f"[127.0.0.1]:8422 {key}\n"
 
 
+def test_ssh_without_a_key_that_the_server_knows_says_how_to_give_it_one(canned, fairy):
+    canned.answers["GET", "/me"] = {"name": "kim", "role": "user", "ssh_port": 8422}
+    canned.answers["GET", "/keys"] = {"items": []}
+    done = fairy("ssh")
+    assert (done.code, "knows no SSH key of yours" in done.err, "fairy key add" in done.err) == (1, True, True)
+
+
 def test_ssh_without_a_gateway_says_so(canned, fairy):
+    canned.answers["GET", "/keys"] = {"items": []}
     done = fairy("ssh")
     assert done.code == 1
     assert "no SSH gateway" in done.err

@@ -15,7 +15,7 @@ def test_quotas_are_listed_with_what_is_used_of_each(server, fairy):
     mine = {**EACH, "who": "user:ann", "used": {"gpus": 1, "gpu_hours": 0.0, "sessions": 1}}
     server.answers["GET", "/quotas"] = {"items": [QUOTA, EACH, mine], "next": None}
     lines = fairy("quota", "list").out.splitlines()
-    assert lines[0].split() == ["OF", "KIND", "GPUS", "GPU-HOURS", "IN", "7", "DAYS", "SESSIONS"]
+    assert lines[0].split() == ["OF", "KIND", "GPUS", "GPU-HOURS", "IN", "7", "DAYS", "SESSIONS", "DISK"]
     assert lines[1].split() == ["user:ann", "any", "2.5", "of", "4", "33.25", "of", "100"]
     assert lines[2].split() == ["user:*", "A100", "1", "5"]
     assert lines[3].split() == ["user:*", "(ann)", "A100", "1", "of", "1", "1", "of", "5"]

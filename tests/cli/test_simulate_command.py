@@ -28,7 +28,7 @@ def cells(out, name):
 def test_policies_stand_side_by_side_and_no_server_is_asked(server, fairy, jobs):
     done = fairy("simulate", jobs, "--nodes", "1x1xA100", "--policy", "fair,fifo")
     assert done.code == 0, done.err
-    assert done.out.splitlines()[0] == "jobs.csv: 3 jobs of 2 users over 2 min, on 1 nodes with 1 GPUs"
+    assert done.out.splitlines()[0] == "jobs.csv: 3 jobs of 2 users over 2 min, on 1 node with 1 GPU"
     assert cells(done.out, "waiting, longest") == ["1 h 59 min", "1 h 58 min"]
     assert cells(done.out, "worst off, mean slowdown") == ["ann 1.99", "bob 2.97"]
     assert server.asked == []
@@ -60,8 +60,8 @@ def test_the_servers_own_nodes_and_past_are_taken_where_nothing_else_is_said(ser
     assert (held_back.code, "ann holds 0 of their 0.5 GPUs; 1 asked" in held_back.out) == (3, True)
     done = fairy("simulate", "history", "--policy", "fair:user_gpus=1,fifo")
     assert done.code == 0, done.err
-    assert "history: 1 jobs of 1 users" in done.out
-    assert "1 sessions that never ran, or have not ended, are left out" in done.out
+    assert "history: 1 job of 1 user" in done.out
+    assert "1 session that never ran, or did not end yet: left out" in done.out
     assert server.calls("GET", "/sessions")[0].query["all_users"] == "1"
 
 

@@ -184,6 +184,16 @@ async def test_one_address_crowds_out_nobody_but_itself(tmp_path: Path):
         assert "gpu01" in {asker.name for asker in agents.waiting()}
 
 
+async def test_a_host_that_was_let_in_long_after_the_start_is_awaited_before_it_is_called_silent():
+    steady = [100.0]
+    watch = Watch(HeldClock(NOW), lambda: ["gpu07"], lambda: steady[0])
+    steady[0] += 3600
+    watch.await_first("gpu07")
+    assert not watch.hosts()[0].silent
+    steady[0] += SILENT_AFTER_S + 1
+    assert watch.hosts()[0].silent
+
+
 async def test_a_host_falls_silent_on_the_clock_that_nobody_sets_and_one_not_heard_yet_is_awaited_first(tmp_path: Path):
     steady = [100.0]
     watch = Watch(HeldClock(NOW), lambda: ["gpu07"], lambda: steady[0])

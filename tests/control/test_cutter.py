@@ -33,7 +33,8 @@ async def test_the_page_draws_free_instances_by_their_names_beside_those_that_ar
     async with a_house(tmp_path, node=a_cut_node(cut(("3g.20gb", 4), ("1g.5gb", 0)))) as scene:
         await scene.submit(gpus="mig:3g.20gb")
         await scene.rest()
-        (bar,) = hosts(scene.house.cluster(), {}, "ann")[0].bars
+        cluster = scene.house.cluster()
+        (bar,) = hosts(cluster, cluster.rooms(), {}, "ann")[0].bars
         assert [(piece.label, piece.left, piece.width) for piece in bar.pieces] == [("1g.5gb", 0.0, 12.5)]
         assert [(segment.left, segment.width) for segment in bar.segments] == [(50.0, 50.0)]
         assert "a 1g.5gb at slice 0 is free" in bar.said

@@ -77,6 +77,14 @@ async def test_an_offset_counts_over_all_attempts(scene: Scene):
             assert await whole(all_logs(scene.house, session.id, going_on, begin)) == rest, begin
 
 
+async def test_following_one_attempt_ends_while_its_session_waits_to_be_tried_again(scene: Scene):
+    session = await scene.submit(command=["sh", "-c", "echo one; exit 1"], retry=1)
+    await scene.rest()
+    assert (await scene.now(session)).phase is Phase.QUEUED
+    async with asyncio.timeout(SOON_S):
+        assert await whole(all_logs(scene.house, session.id, True, this_attempt=True)) == b"one\n"
+
+
 async def test_following_a_session_whose_launch_was_refused_ends_with_it(scene: Scene, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(follow, "LOOK_S", 0.01)
     scene.containers.refuse_next, scene.containers.delay = ["no"] * 100, timedelta(seconds=0.05)

@@ -1,6 +1,7 @@
 """Forecasts on a whole house: learnt from sessions that end, also over a restart, and told with what would help."""
 from datetime import timedelta
 
+import pytest
 from house_scene import ANN, a_house
 
 from builders import NOW
@@ -10,6 +11,8 @@ from gpufairy.control.registry import Caller
 from gpufairy.core.people import Role, User
 from gpufairy.core.workload import workload_id
 from gpufairy.engines.fake import FakeContainers
+
+pytestmark = pytest.mark.slow
 
 MINUTE = timedelta(minutes=1)
 

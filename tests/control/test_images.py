@@ -9,6 +9,7 @@ from gpufairy.control.alter import keep_longer, swap_image
 from gpufairy.control.commit import commit
 from gpufairy.control.expire import forget
 from gpufairy.control.registry import Caller
+from gpufairy.core import failpoints
 from gpufairy.core.errors import BadInput, Conflict, EngineRefused, NeverFits, NoSuchThing, NotAllowed, QuotaExceeded
 from gpufairy.core.image import ImageRules, ImageState
 from gpufairy.core.lifecycle import Phase
@@ -133,6 +134,36 @@ async def test_an_image_that_was_replaced_is_not_the_one_that_was_approved(scene
     scene.shelf.there["ann/apex:1"] = replace(scene.shelf.there["ann/apex:1"], id="sha256:strangers")
     with pytest.raises(Conflict, match="no longer the one"):
         await scene.house.gallery.chosen(AS_BEA, Request(image="ann/apex:1"), scene.house.nodes)
+
+
+async def test_an_image_whose_making_was_cut_short_is_its_makers_alone_and_can_be_made_again(tmp_path, monkeypatch):
+    """A server that dies between the engine's answer and its own note of it: else the image would be open to all, and its name taken."""
+    def dies(point):
+        if point == "after_image_made_before_noted":
+            raise KeyError(point)
+
+    async with a_house(tmp_path, shelf=FakeShelf("ubuntu:24.04"), images=ImageRules("ubuntu:24.04")) as scene:
+        session = await running(scene)
+        with monkeypatch.context() as patch:
+            patch.setattr(failpoints, "on_pass", dies)
+            with pytest.raises(KeyError):
+                await commit(scene.house, AS_ANN, session, "ann/apex:1")
+        await scene.house.gallery.load()  # the next server
+        with pytest.raises(NotAllowed, match="waits for an admin"):
+            scene.house.gallery.check_right(AS_BEA, "ann/apex:1")
+        for caller in (AS_ANN, AS_ADMIN):
+            with pytest.raises(Conflict, match="no longer the one"):
+                await scene.house.gallery.chosen(caller, Request(image="ann/apex:1"), scene.house.nodes)
+        assert (await commit(scene.house, AS_ANN, session, "ann/apex:1")).image_id == "sha256:ann/apex:1"
+
+
+async def test_an_image_that_could_not_be_made_leaves_its_name_free(scene):
+    scene.shelf.refuse = "no room"
+    with pytest.raises(EngineRefused, match="no room"):
+        await commit(scene.house, AS_ANN, await running(scene), "ann/apex:1")
+    assert scene.house.gallery.made_named("ann/apex:1") is None
+    await scene.house.gallery.load()
+    assert scene.house.gallery.made_named("ann/apex:1") is None
 
 
 async def test_what_is_kept_for_a_swap_is_nobodys_to_use_and_goes_when_it_is_no_longer_wanted(scene):

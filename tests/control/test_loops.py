@@ -99,8 +99,10 @@ async def test_a_process_that_cannot_be_killed_keeps_its_gpu(tmp_path):
         scene.containers.deaf = True
         await scene.stop(stuck)
         waiting = await scene.submit()
+        await scene.rest()
         await scene.later(10 * MINUTE)
         assert ((await scene.now(stuck)).phase, (await scene.now(waiting)).phase) == (Phase.STOPPING, Phase.QUEUED)
+        assert "cannot be ended" in (await scene.now(stuck)).why
         scene.containers.deaf = False
         await scene.later(MINUTE)
         assert ((await scene.now(stuck)).phase, (await scene.now(waiting)).phase) == (Phase.ENDED, Phase.RUNNING)

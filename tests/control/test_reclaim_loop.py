@@ -106,7 +106,7 @@ async def test_an_idle_session_is_warned_in_words_and_told_wherever_its_owner_lo
         assert warned.why in greeting(warned)
         assert [notice.words for notice in roster(ward.house).notices] == [warned.why]
         assert (await session_page(ward.house, warned)).idle == warned.why
-        shape = session_shape(warned)["idle"]
+        shape = session_shape(warned, reader=warned.owner)["idle"]
         assert (shape["step"], shape["since"] is not None, shape["kept_until"]) == ("warned", True, None)
 
 
@@ -226,7 +226,7 @@ async def test_what_is_over_its_quota_by_now_is_not_resumed(tmp_path):
         session = await ward.running(name="big", gpus="2")
         await ward.stop(session)
         await ward.house.quotas.set("user:ann", "*", lambda quota: replace(quota, gpu_parts=PARTS), ward.house.nodes)
-        with pytest.raises(QuotaExceeded, match="may hold 1 GPUs at once; 2 asked"):
+        with pytest.raises(QuotaExceeded, match="may hold 1 GPU at once; 2 asked"):
             await resume(ward.house, AS_ANN, await ward.scene.now(session))
         assert ward.house.book.named("ann", "big") is None
 
@@ -254,6 +254,17 @@ async def test_who_cannot_be_kept_as_an_image_is_not_stopped(tmp_path):
         shelf.refuse = ""
         await ward.later(HOUR)
         assert (await ward.scene.now(session)).phase is Phase.ENDED
+
+
+async def test_where_no_image_can_be_made_at_all_nobody_is_stopped_and_the_reason_is_told_once(tmp_path):
+    async with a_ward_with_images(tmp_path) as (ward, shelf):
+        shelf.no_commits = "this server has no registry"
+        session = await ward.running()
+        await ward.later(3 * HOUR)
+        assert ((await ward.scene.now(session)).phase, shelf.committed) == (Phase.RUNNING, [])
+        events = await ward.house.store.events.page(session_id=session.id, after=0, limit=100)
+        told = [event.why for event in events if event.what == "not_reclaimed"]
+        assert told == ["not stopped: what was installed outside of its home would be lost (this server has no registry)"]
 
 
 async def test_a_victim_is_told_first_and_leaves_only_if_it_is_still_needed(tmp_path):

@@ -23,6 +23,8 @@ from gpufairy.core.share import parse_share
 from gpufairy.core.sharing import IsolationTest
 from gpufairy.engines.fake import FakeStream
 
+pytestmark = pytest.mark.slow
+
 FACTS = {"facts": {"driver": "580.159.04", "whole_sms": 108, "instance_sms": None}}
 HELD = [
     {"way": "cuMemAlloc", "of": "memory", "got_bytes": 19 * GIB},

@@ -15,6 +15,8 @@ from gpufairy.core.owner import KnownBy, Owner, RunningProcess
 from gpufairy.core.reading import GpuProcess, GpuReading
 from gpufairy.main.shared_gpus import SharedGpus, processes_seen
 
+pytestmark = pytest.mark.slow
+
 
 @asynccontextmanager
 async def sharing(folder):

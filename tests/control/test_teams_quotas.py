@@ -18,6 +18,8 @@ from gpufairy.core.share import PARTS
 from gpufairy.wire.submit import SubmitBody
 from gpufairy.wire.teams import QuotaBody
 
+pytestmark = pytest.mark.slow
+
 HOUR = timedelta(hours=1)
 
 
@@ -136,7 +138,7 @@ async def test_what_could_never_start_is_refused_before_it_is_written(tmp_path):
         waiting = await submits(scene, "ann", gpus="2")
         scene.house.quotas.check(waiting, scene.house.nodes)
         await sets(scene, "team:*", gpus=1)
-        with pytest.raises(QuotaExceeded, match="team nlp may hold 1 GPUs at once; 2 asked"):
+        with pytest.raises(QuotaExceeded, match="team nlp may hold 1 GPU at once; 2 asked"):
             scene.house.quotas.check(waiting, scene.house.nodes)
 
 

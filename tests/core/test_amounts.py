@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufairy.core.amounts import parse_cpus, parse_duration, parse_size, show_duration, show_size, shown
+from gpufairy.core.amounts import parse_cpus, parse_duration, parse_size, show_count, show_duration, show_size, shown
 from gpufairy.core.errors import BadInput
 from gpufairy.core.names import made_up, nearest, session_name, user_name
 from gpufairy.core.share import NO_GPU, PARTS, Share, ShareKind, parse_share
@@ -95,3 +95,8 @@ def test_a_made_up_name_is_always_free_and_always_a_name():
 def test_the_nearest_word_is_offered():
     assert nearest("memroy", ["memory", "gpus"]) == " (did you mean memory?)"
     assert nearest("zzz", ["memory", "gpus"]) == ""
+
+
+def test_one_thing_is_told_in_the_singular():
+    told = [show_count(0, "user"), show_count(1, "user"), show_count(1200, "session"), show_count(2, "stretch", "stretches")]
+    assert told == ["0 users", "1 user", "1,200 sessions", "2 stretches"]

@@ -16,6 +16,8 @@ from gpufairy.core.plan import plan
 from gpufairy.core.steps import place
 from scenes import NOW, a_cluster, a_node, a_session, names, seated
 
+pytestmark = pytest.mark.slow
+
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 GPU = "GPU-gpu01-0"
 CS231N = Booking("b1", "CS231n", "kim", ("team:nlp", "user:bob"), (GPU,), NOW + 2 * HOUR, NOW + 4 * HOUR, NOW)

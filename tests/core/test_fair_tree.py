@@ -21,6 +21,8 @@ from gpufairy.core.steps import end, place
 from gpufairy.core.turn import HELD_COUNTS, charge_parts, in_order, standings
 from scenes import GIB, NOW, a_cluster, a_node, a_session, names, seated
 
+pytestmark = pytest.mark.slow
+
 HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
 FORGETFUL = Policy(half_life=6 * HOUR)
 

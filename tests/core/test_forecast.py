@@ -3,6 +3,7 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from gpufairy.core.room import Room
 from gpufairy.core.session import Seat
 from gpufairy.core.share import PARTS
 from scenes import NOW, a_cluster, a_node, a_session, names, seated
+
+pytestmark = pytest.mark.slow
 
 HOUR = timedelta(hours=1)
 

@@ -11,6 +11,8 @@ from gpufairy.core.mig import MigInstance, MigTable
 from gpufairy.core.mig_plan import CutNow, cut_words, largest_gap, parse_wanted, plan_cut
 from gpufairy.devices.mig_tables import mig_tables
 
+pytestmark = pytest.mark.slow
+
 A100, A30 = mig_tables()["A100-40GB"], mig_tables()["A30-24GB"]
 KINDS = sorted(mig_tables())
 

@@ -195,3 +195,19 @@ def test_an_instance_counts_by_its_compute_slices():
     assert equivalents(an_instance(1, "2g.10gb")) == pytest.approx(2 / 7)
     assert equivalents(replace(an_instance(1, "1g.6gb"), kind="A30")) == 0.25
     assert equivalents(replace(an_instance(1), profile=None)) == pytest.approx(1 / 7)
+
+
+def test_a_gpu_that_is_held_back_shows_by_what():
+    gpu = found(points_of(a_sample(readings=(a_reading(throttled_by=("power cap", "software heat")),)), None, {}), Kind.GPU, "GPU-0")
+    assert (gpu.value("throttled_power"), gpu.value("throttled_heat")) == (1.0, 1.0)
+    gpu = found(points_of(a_sample(readings=(a_reading(throttled_by=()),)), None, {}), Kind.GPU, "GPU-0")
+    assert (gpu.value("throttled_power"), gpu.value("throttled_heat")) == (0.0, 0.0)
+    assert found(points_of(a_sample(), None, {}), Kind.GPU, "GPU-0").value("throttled_heat") is None
+
+
+def test_the_busiest_disk_counts():
+    before = replace(HOST, disks=(DiskReading("sda", 0, 0, 10.0), DiskReading("sdb", 0, 0, 5.0)))
+    now = replace(HOST, at=NOW + timedelta(seconds=10), disks=(DiskReading("sda", 0, 0, 11.0), DiskReading("sdb", 0, 0, 14.0)))
+    node = found(points_of(a_sample(host=now), a_sample(host=before), {}), Kind.NODE, "gpu01")
+    assert node.value("disk_busy") == 0.9
+    assert found(points_of(a_sample(host=now), None, {}), Kind.NODE, "gpu01").value("disk_busy") is None

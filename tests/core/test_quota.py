@@ -195,8 +195,8 @@ def test_no_plan_goes_over_a_quota(waiting, quotas):
     ("fields", "quota", "found"),
     [
         ({"gpus": "8"}, Quota("user:ann", gpu_parts=4 * PARTS), "quota: ann may hold 4 GPUs at once; 8 asked"),
-        ({"gpus": "2", "team": "nlp"}, Quota("team:*", gpu_parts=PARTS), "quota: team nlp may hold 1 GPUs at once; 2 asked"),
-        ({"gpus": "2", "gpu_kind": "A100"}, Quota("user:*", "A100", PARTS), "quota: ann may hold 1 A100 GPUs at once; 2 asked"),
+        ({"gpus": "2", "team": "nlp"}, Quota("team:*", gpu_parts=PARTS), "quota: team nlp may hold 1 GPU at once; 2 asked"),
+        ({"gpus": "2", "gpu_kind": "A100"}, Quota("user:*", "A100", PARTS), "quota: ann may hold 1 A100 GPU at once; 2 asked"),
         ({"gang": "g", "gang_size": 8}, Quota("user:ann", gpu_parts=4 * PARTS), "quota: ann may hold 4 GPUs at once; 8 asked"),
         ({"gang": "g", "gang_size": 8, "gpus": "0"}, Quota("user:ann", sessions=4), "quota: ann may have 4 sessions at once; 8 asked"),
         ({"gpus": "0.5"}, Quota("user:ann", gpu_hours_week=0.0), "quota: ann may hold no GPUs; 0.5 asked"),

@@ -80,7 +80,9 @@ def test_who_was_told_by_a_server_that_is_no_more_is_asked_again_before_it_is_ki
 
 def test_gpus_are_freed_only_when_the_engine_no_longer_lists_it_as_alive():
     stopping = in_phase(Phase.STOPPING, wanted=Wanted.STOP, stop_why="stopped by ann")
-    assert order(stopping, seen(stopping), later=timedelta(hours=1)).change is None
+    late = order(stopping, seen(stopping), later=timedelta(hours=1)).change.after
+    assert (late.phase, late.seat, "cannot be ended" in late.why) == (Phase.STOPPING, stopping.seat, True)
+    assert order(late, seen(late), later=timedelta(hours=2)).change is None
     gone = order(stopping, None).change.after
     assert (gone.phase, gone.outcome, gone.why) == (Phase.ENDED, Outcome.STOPPED, "stopped by ann")
 
@@ -129,6 +131,8 @@ def test_a_session_the_engine_keeps_refusing_is_given_up_in_words():
     assert (after.phase, after.wanted, after.stop_outcome) == (Phase.QUEUED, Wanted.STOP, Outcome.FAILED)
     assert after.stop_why == "refused 5 times: no such image"
     assert refused(in_phase(Phase.STARTING), NOW, "busy", POLICY).after.wanted is Wanted.RUN
+    crowded_out = refused(session, NOW, "its place is taken", POLICY, counts=False).after
+    assert (crowded_out.phase, crowded_out.wanted, crowded_out.refusals) == (Phase.QUEUED, Wanted.RUN, session.refusals)
 
 
 def swapping(phase: Phase, **fields) -> Session:

@@ -24,6 +24,8 @@ from gpufairy.core.replay_trace import read_trace
 from gpufairy.core.replay_world import World
 from gpufairy.core.share import PARTS
 
+pytestmark = pytest.mark.slow
+
 START = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 

@@ -2,12 +2,12 @@
 import asyncio
 import json
 import os
-import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import WSMsgType, web
+from bench.ports import free_port
 
 from gpufairy.core.apps import Stall
 from gpufairy.core.errors import EngineRefused, NotAllowed
@@ -137,11 +137,6 @@ class Browser:
         status, *lines = head.decode().split("\r\n")
         found = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         return Answer(int(status.split()[1]), found, rest)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
 
 
 def an_app() -> web.Application:

@@ -8,7 +8,8 @@ import stat
 
 import aiohttp
 import pytest
-from apps_scene import GO_ON, LIMIT_S, Browser, a_street, an_app, fields_seen, free_port, serving
+from apps_scene import GO_ON, LIMIT_S, Browser, a_street, an_app, fields_seen, serving
+from bench.ports import free_port
 
 pytestmark = pytest.mark.slow  # real sockets, many connections
 

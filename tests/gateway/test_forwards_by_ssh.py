@@ -6,6 +6,7 @@ import threading
 
 import asyncssh
 import pytest
+from bench.ports import free_port
 from ssh_scene import LIMIT_S, waiting
 
 from waits import until
@@ -38,11 +39,6 @@ def echo_back(link):
             count += len(data)
             link.sendall(data)
         link.sendall(b"%d" % count)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def spoken_to(port: int, data: bytes) -> bytes:

@@ -1,6 +1,5 @@
 """What a browser does with the address that `fairy open` prints."""
 import asyncio
-import socket
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -36,11 +35,6 @@ class Tab:
         given = {"Cookie": self.cookie, "Origin": self.origin, **headers}
         async with asyncio.timeout(LIMIT_S), aiohttp.ClientSession() as client, client.ws_connect(f"{self.origin}{path}", headers=given) as ours:
             yield ours
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
 
 
 async def ends(ours: aiohttp.ClientWebSocketResponse, within_s: float = 5) -> None:

@@ -1,11 +1,15 @@
 """Whole journeys: the real server process, the real command line, real processes as sessions."""
 import pytest
+import pytest_asyncio
 from bench.server import LiveServer
+from chromium import a_page
 
 from daemons import docker_daemon
 from gpufairy.client import Fairy
+from kube.start import cluster, shared_cluster
+from kube.tools import cluster_with_tools
 
-__all__ = ["docker_daemon"]
+__all__ = ["cluster", "cluster_with_tools", "docker_daemon", "shared_cluster"]
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +33,15 @@ def make_user(server, fairy):
         return server.client(fairy.create_token({"user": name})["token"])
 
     return make
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser():
+    """One a file, whose tests say `asyncio(loop_scope="module")`."""
+    async with a_page() as page:
+        yield page
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser):
+    return await browser.fresh()

@@ -4,8 +4,12 @@ import statistics
 import threading
 import time
 
+import pytest
+
 from raw_http import ask
 from waits import until, wait_for_state
+
+pytestmark = pytest.mark.slow
 
 SESSIONS = "/api/v1/sessions"
 

@@ -4,7 +4,8 @@ import sys
 from urllib.parse import urlsplit
 
 import pytest
-from apps_browser import SCRIPT, SETTINGS, Tab, ends, free_port
+from apps_browser import SCRIPT, SETTINGS, Tab, ends
+from bench.ports import free_port
 from bench.server import LiveServer
 
 from gpufairy.client.errors import Problem

@@ -8,6 +8,8 @@ import pytest
 from raw_http import ask
 from waits import wait_for_state
 
+pytestmark = pytest.mark.slow
+
 SESSIONS = "/api/v1/sessions"
 
 

@@ -8,6 +8,7 @@ import pytest
 from apps_browser import Tab
 from apps_env import apps_environment
 from bench.server import LiveServer
+from chromium import a_page
 from notebook import run_cell
 
 from daemons import RealDaemon
@@ -58,3 +59,16 @@ def test_mlflow_of_all_answers_there_too(live):
     tab = Tab(opened(live, "mlflow")["url"])
     found = tab.send("POST", "/api/2.0/mlflow/experiments/search", {"max_results": 5})
     assert (found.status, [one["name"] for one in found.json["experiments"]]) == (200, ["Default"])
+
+
+async def test_the_button_on_the_page_opens_jupyterlab_in_the_browser(live):
+    async with a_page() as page:
+        await page.sign_in(live.client().sign_in_link())
+        await page.open(f"{live.url}/sessions/lab")
+        await page.until("document.querySelector('form[action$=\"/apps/jupyter\"] button') !== null")
+        await page.see("form = document.querySelector('form[action$=\"/apps/jupyter\"]'); form.target = ''; form.submit()")
+        await page.until("document.querySelector('.jp-Launcher') !== null && document.title.includes('JupyterLab')")
+        await page.wide(1280)
+        await page.keep("jupyterlab")
+        assert await page.see("location.port") != str(live.port)  # an origin of its own
+        assert "fairy_page" not in await page.see("document.cookie")

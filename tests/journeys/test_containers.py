@@ -291,6 +291,19 @@ def test_a_restart_of_the_server_cuts_no_shell_and_loses_no_container(live, kim,
     assert (after["Id"], after["State"]) == (before["Id"], "running")
 
 
+def test_a_home_moves_into_a_folder_and_back_and_stays_its_owner_s(live, kim, session, tmp_path):
+    kim.ssh("mkdir moved; echo one > moved/out; ln -s /etc/passwd moved/link", session=session)
+    folder = tmp_path / "moving"
+    out = live.fairy("move", live.url, str(folder), "--user", "kim", "--without", "history")
+    assert out.returncode == 0, out.stderr
+    there = folder / "homes" / "kim" / "moved"
+    assert ((there / "out").read_text(), str((there / "link").readlink())) == ("one\n", "/etc/passwd")
+    (there / "in").write_text("two\n")
+    back = live.fairy("move", str(folder), live.url, "--user", "kim", "--without", "history")
+    assert (back.returncode, "1 file sent" in back.stdout) == (0, True), back.stderr
+    assert kim.ssh("cat moved/in; stat -c %U moved/in", session=session).stdout == b"two\nkim\n"
+
+
 def test_with_an_empty_database_everything_is_adopted_and_uids_stay(live, kim, session, docker_daemon):
     said(kim.ssh("echo mine > note", session=session))
     before = {one["Id"] for one in docker_daemon.containers(**{"gpufairy.role": "session"}) if one["State"] == "running"}

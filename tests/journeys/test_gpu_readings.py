@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bench.ports import free_port
 from bench.server import ROOT
 from gpu_scene import gpu_server, real_gpu
 
 from gpufairy.client import Fairy
-from prometheus import Prometheus, free_port, prometheus, promtool
+from prometheus import Prometheus, prometheus, promtool
 from raw_http import ask
 from waits import until, wait_for_state
 

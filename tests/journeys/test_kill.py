@@ -47,7 +47,7 @@ def birth(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_twenty_kills_under_load_lose_nothing_and_double_nothing(tmp_path):
     chance = random.Random(SEED)
     witness = tmp_path / "witness"

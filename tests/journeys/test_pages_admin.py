@@ -1,7 +1,7 @@
 """A real browser on the admin pages, on ways to sign in, and on help: nothing is forbidden by a policy of ours."""
 import pytest
 from bench.server import LiveServer
-from chromium import a_page
+from chromium import PHONE, a_page
 from oidc_provider import CLIENT, SECRET, Provider
 
 from gpufairy.core.people import Role
@@ -20,100 +20,89 @@ def live(tmp_path):
         yield server
 
 
-async def signed_in(page, link):
-    await page.go(link)
-    await page.until("document.querySelector('form[action=\"/signout\"]') !== null")
-
-
 async def submit(page, action, **fields):
     await page.until(f"document.querySelector('form[action=\"{action}\"]') !== null")
     fill = " ".join(f"form.elements['{name}'].value = '{value}';" for name, value in fields.items())
     await page.see(SUBMIT.format(action=action, fill=fill))
 
 
-async def shows(page, words):
-    await page.until(f"document.body.innerText.includes({words!r})")
-
-
-def forbidden(page):
-    return [text for text in page.complaints if "Content Security Policy" in text]
-
-
 async def test_an_admin_adds_somebody_who_then_signs_in_by_the_link_and_adds_a_key(live):
     async with a_page() as page:
-        await signed_in(page, live.client().sign_in_link())
+        await page.sign_in(live.client().sign_in_link())
         await page.go(f"{live.url}/admin/users")
-        await shows(page, "You are alone here")
+        await page.shows("You are alone here")
         await submit(page, "/admin/users", name="Kim!")
-        await shows(page, "is no user name")
+        await page.shows("is no user name")
         assert await page.see("document.querySelector('input[name=name]').value") == "Kim!"
         await submit(page, "/admin/users", name="kim", team="nlp")
         await page.until("location.pathname === '/admin/users/kim'")
         await submit(page, "/admin/users/kim/link")
         await page.until("document.getElementById('made') !== null")
         link = await page.see("document.getElementById('made').innerText")
-        await signed_in(page, link)
+        await page.keep("admin-sign-in-link")
+        await page.sign_in(link)
         await page.go(f"{live.url}/admin")
-        await shows(page, "this page is for admins, and kim is none")
+        await page.shows("this page is for admins, and kim is none")
         await page.go(f"{live.url}/help")
-        await shows(page, "How turns work")
+        await page.shows("How turns work")
         await page.go(f"{live.url}/account")
         key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl kim@laptop"
         await submit(page, "/account/add-key", key=key)
-        await shows(page, "SHA256:+DiY3wvvV6TuJJhbpZisF")
+        await page.shows("SHA256:+DiY3wvvV6TuJJhbpZisF")
         await page.see(YES.format(answer="true"))
         await submit(page, "/signout/everywhere")
-        await shows(page, "You are not signed in")
-        assert forbidden(page) == []
+        await page.shows("You are not signed in")
+        assert page.forbidden == []
     assert live.client().user("kim")["role"] == Role.USER
 
 
 async def test_a_cut_is_seen_before_it_is_done_and_done_only_after_a_yes(live):
     async with a_page() as page:
-        await signed_in(page, live.client().sign_in_link())
+        await page.sign_in(live.client().sign_in_link())
         await page.go(f"{live.url}/admin/mig")
-        await shows(page, "1 in MIG mode")
+        await page.shows("1 in MIG mode")
         await page.see("[...document.querySelectorAll('.cut-row a')].at(-1).click()")
         await page.until("document.querySelector('input[name=want]') !== null")
         await submit(page, "/admin/mig#plan", want="7x1g.5gb")
-        await shows(page, "It fits, and 2 idle instances go for it.")
+        await page.shows("It fits, and 2 idle instances go for it.")
+        await page.keep("mig-preview")
         await page.see(YES.format(answer="false"))
         await submit(page, "/admin/mig/apply")
         await page.until("window.asked?.includes('what is idle and in the way goes')")
         await page.see(YES.format(answer="true"))
         await submit(page, "/admin/mig/apply")
         await page.until("document.querySelectorAll('.cuts .cut-row:last-child .mig-cut .idle').length === 7")
-        assert forbidden(page) == []
+        assert page.forbidden == []
     until(lambda: any(event["what"] == "mig_cut" for event in live.client().events()), "the event of the cut")
 
 
 async def test_an_open_page_learns_by_itself_that_a_node_was_drained(live):
     async with a_page() as page:
-        await signed_in(page, live.client().sign_in_link())
+        await page.sign_in(live.client().sign_in_link())
         await page.go(f"{live.url}/admin/nodes")
         await page.until("document.querySelector('select[name=name]') !== null")
         await page.see("document.querySelector('input[name=why]').value = 'typed, not sent'")
         node = live.client().nodes()[0]["name"]
         live.client().drain(node, "new memory")
         await page.until("document.getElementById('live').innerText.includes('new memory')")
+        await page.keep("admin-drained")
         assert await page.see("document.querySelector('input[name=why]').value") == "typed, not sent"
         await submit(page, "/admin/nodes/resume")
         await page.until("!document.getElementById('live').innerText.includes('new memory')")
-        assert forbidden(page) == []
+        assert page.forbidden == []
 
 
 async def test_every_admin_page_fits_a_phone_and_names_what_can_be_pressed(live):
     live.client().add_user({"name": "kim"})
     async with a_page() as page:
-        await page.call("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=1, mobile=True)
-        await signed_in(page, live.client().sign_in_link())
+        await page.wide(PHONE)
+        await page.sign_in(live.client().sign_in_link())
         for path in (*(f"/admin{part}" for part in PAGES), "/account", "/help"):
-            await page.go(f"{live.url}{path}")
-            await page.until(f"location.pathname === '{path}' && document.readyState === 'complete'")
-            assert await page.see("document.documentElement.scrollWidth") <= 360, path
+            await page.open(f"{live.url}{path}")
+            assert await page.see("document.documentElement.scrollWidth") <= PHONE, path
             nameless = "[...document.querySelectorAll('button, a, input:not([type=hidden]), select, textarea')].filter(one => !(one.ariaLabel || one.innerText?.trim() || one.labels?.length || one.title)).length"
             assert await page.see(nameless) == 0, path
-        assert forbidden(page) == []
+        assert page.forbidden == []
 
 
 async def test_a_browser_signs_in_at_another_site_and_comes_back_to_where_it_was_going(tmp_path):
@@ -124,6 +113,7 @@ async def test_a_browser_signs_in_at_another_site_and_comes_back_to_where_it_was
             async with a_page() as page:
                 await page.go(f"{live.url}/queue")
                 await page.until("document.querySelector('a[href=\"/signin/oidc\"]') !== null")
+                await page.keep("sign-in-by-oidc")
                 await page.see("document.querySelector('a[href=\"/signin/oidc\"]').click()")
                 await page.until("location.pathname === '/queue' && document.querySelector('.who')?.innerText.includes('kim')")
-                assert forbidden(page) == []
+                assert page.forbidden == []

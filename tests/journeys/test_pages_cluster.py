@@ -3,7 +3,7 @@ import pytest
 from bench.server import LiveServer
 from bench.web_lab import a_web_lab
 from bench.web_pages import opened, served
-from chromium import a_page
+from chromium import PHONE, a_page
 
 from waits import wait_for_state
 
@@ -22,14 +22,8 @@ def live(tmp_path):
 
 
 async def signed_in(page, live, path):
-    await page.go(live.client().sign_in_link())
-    await page.until("document.querySelector('form[action=\"/signout\"]') !== null")
-    await page.go(f"{live.url}{path}")
-    await page.until("document.querySelector('main h1') !== null")
-
-
-def forbidden(page):
-    return [text for text in page.complaints if "Content Security Policy" in text]
+    await page.sign_in(live.client().sign_in_link())
+    await page.open(f"{live.url}{path}")
 
 
 async def test_a_bar_fills_and_empties_while_one_looks_and_filters_are_links(live):
@@ -43,14 +37,15 @@ async def test_a_bar_fills_and_empties_while_one_looks_and_filters_are_links(liv
         await page.until("document.querySelector('#hosts .seg text')?.textContent.startsWith('held')")
         await page.until("document.querySelector('h1').textContent.startsWith('1.5 of 2')")
         assert await page.see("document.querySelector('#hosts a[href=\"/sessions/held\"]') !== null")
+        await page.keep("cluster-half-held")
         assert await page.see("document.getElementById('hosts').firstElementChild.marked")
-        await page.go(f"{live.url}/cluster?mine=1")
+        await page.open(f"{live.url}/cluster?mine=1")
         await page.until("document.querySelectorAll('#hosts .gpu').length === 1")
         await page.see("select = document.getElementById('filter-kind'); select.value = 'A100-40GB'; select.dispatchEvent(new Event('change', {bubbles: true}))")
         await page.until("location.search.includes('kind=A100-40GB') && location.search.includes('mine=1')")
         client.stop("held")
         await page.until("document.getElementById('hosts')?.textContent.includes('No GPU here is what the filter asks for')")
-        assert forbidden(page) == []
+        assert page.forbidden == []
 
 
 async def test_hosts_off_the_screen_stay_as_they_were_until_one_scrolls_to_them(tmp_path):
@@ -88,9 +83,10 @@ async def test_the_queue_moves_while_one_looks(live):
         client.submit({"name": "next", "gpus": "1", "command": WAITS, **ROOM})
         await page.until("document.querySelector('h1').textContent.startsWith('Yours is number 1 of 1, and starts at about')")
         await page.until("document.querySelector('.promise')?.textContent.includes('First in line is next')")
+        await page.keep("queue-with-a-promise")
         client.stop("first")
         await page.until("document.querySelector('h1').textContent.startsWith('Nobody waits')")
-        assert forbidden(page) == []
+        assert page.forbidden == []
 
 
 async def test_a_class_is_booked_and_seen_in_the_calendar_and_cancelled(live):
@@ -100,9 +96,10 @@ async def test_a_class_is_booked_and_seen_in_the_calendar_and_cancelled(live):
         await page.until("document.querySelector('.fault')?.textContent.includes('9 GPUs asked')")
         await page.see("document.querySelector('[name=gpus]').value = 1; document.querySelector('.book-form').requestSubmit()")
         await page.until("document.querySelector('.slots .seg text')?.textContent === 'CS231n <i>'")
+        await page.keep("bookings-with-one")
         await page.see("window.confirm = () => true; document.querySelector('form[action$=\"/cancel\"]').requestSubmit()")
         await page.until("document.querySelector('h1')?.textContent === 'Nothing is booked.'")
-        assert forbidden(page) == []
+        assert page.forbidden == []
 
 
 async def test_nothing_runs_off_the_edge_of_a_phone(live):
@@ -110,9 +107,8 @@ async def test_nothing_runs_off_the_edge_of_a_phone(live):
     for name in ("a-session-with-quite-a-long-name-indeed", "another"):
         client.submit({"name": name, "gpus": "2", "command": WAITS, "time": "1h", **ROOM})
     async with a_page() as page:
-        await page.call("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=1, mobile=True)
+        await page.wide(PHONE)
         await signed_in(page, live, "/")
         for path in PAGES:
-            await page.go(f"{live.url}{path}")
-            await page.until(f"location.href.endsWith('{path}') && document.readyState === 'complete' && document.querySelector('main h1') !== null")
+            await page.open(f"{live.url}{path}")
             assert not await page.see(OVERFLOWS), path

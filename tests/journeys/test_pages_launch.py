@@ -1,7 +1,7 @@
 """A real browser on the first page, the form of a new session and the page of images: nothing is forbidden by a policy of ours."""
 import pytest
 from bench.server import LiveServer
-from chromium import a_page
+from chromium import PHONE, a_page
 
 from waits import wait_for_state
 
@@ -24,17 +24,8 @@ def live(tmp_path):
 
 
 async def signed_in(page, live, path):
-    await page.go(live.client().sign_in_link())
-    await page.until("document.querySelector('form[action=\"/signout\"]') !== null")
-    await page.go(f"{live.url}{path}")
-
-
-async def narrow(page):
-    await page.call("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=1, mobile=True)
-
-
-def forbidden(page):
-    return [text for text in page.complaints if "Content Security Policy" in text]
+    await page.sign_in(live.client().sign_in_link())
+    await page.open(f"{live.url}{path}")
 
 
 async def test_the_form_says_before_the_click_what_becomes_of_it_and_starts_just_that(live):
@@ -51,6 +42,7 @@ async def test_the_form_says_before_the_click_what_becomes_of_it_and_starts_just
         await page.see(SETS.format(name="#name", value="by-hand"))
         await page.until("document.getElementById('fault-cpus').textContent === ''")
         await page.until("document.getElementById('command-text').textContent.includes('--name by-hand')")
+        await page.keep("launch-filled-in")
         await page.see("document.querySelector('form.launch').requestSubmit()")
         await page.until("location.pathname === '/sessions/by-hand'")
         wait_for_state(live.client(), "by-hand", "ENDED")
@@ -61,7 +53,7 @@ async def test_the_form_says_before_the_click_what_becomes_of_it_and_starts_just
         await page.see("document.querySelector('form[action$=\"/resume\"] button').click()")
         await page.until("location.pathname === '/sessions/by-hand'")
         assert len([s for s in live.client().sessions(ended=True) if s["name"] == "by-hand"]) == 2
-        assert forbidden(page) == []
+        assert page.forbidden == []
 
 
 async def test_what_waits_is_told_with_the_reason_and_an_open_first_page_follows(live):
@@ -78,15 +70,16 @@ async def test_what_waits_is_told_with_the_reason_and_an_open_first_page_follows
         await page.until(TELLS.format(words="Waits"))
         await page.until(TELLS.format(words="0 of 2 GPUs wholly free"))
         await page.until("document.querySelector('.starts.later') !== null && document.querySelector('.starts.now') !== null")
-        assert forbidden(page) == []
+        await page.keep("launch-would-wait")
+        assert page.forbidden == []
 
 
 async def test_nothing_runs_off_the_edge_of_a_phone(live):
     live.client().submit({"name": "a-name-that-is-rather-long-for-any-phone", "command": ["sleep", "600"], "gpus": "0.5", "time": "10m"})
     async with a_page() as page:
+        await page.wide(PHONE)
         for path in ("/", "/new?preset=train", "/images"):
             await signed_in(page, live, path)
-            await narrow(page)
-            await page.until(f"location.href.endsWith('{path}') && document.querySelector('h1') !== null && document.readyState === 'complete'")
-            assert await page.see("document.documentElement.scrollWidth") <= 360, path
-        assert forbidden(page) == []
+            assert await page.see("document.documentElement.scrollWidth") <= PHONE, path
+            await page.keep(f"long-name-phone-{path[1:4] or 'home'}")
+        assert page.forbidden == []

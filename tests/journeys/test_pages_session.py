@@ -3,7 +3,7 @@ import asyncio
 
 import pytest
 from bench.server import LiveServer
-from chromium import a_page
+from chromium import PHONE, a_page
 
 from waits import wait_for_state
 
@@ -14,22 +14,13 @@ PRINTS = "i=0; while true; do i=$((i+1)); printf '\\033[32mstep %s\\033[0m <b>x<
 LOG = "document.querySelector('.log').innerText"
 
 
-async def sign_in(page, client) -> None:
-    await page.go(client.sign_in_link())
-    await page.until("document.querySelector('form[action=\"/signout\"]') !== null")
-
-
-async def wide(page, pixels: int) -> None:
-    await page.call("Emulation.setDeviceMetricsOverride", width=pixels, height=800, deviceScaleFactor=1, mobile=pixels < 500)
-
-
 async def test_the_page_of_a_session_follows_it_and_does_what_is_clicked(tmp_path):
     with LiveServer(tmp_path / "fairy", NODE) as live:
         client = live.client()
         client.submit({"name": "seen", "command": ["sh", "-c", PRINTS], "gpus": "0.5", "time": "1h", "cpus": 1, "memory": "1GiB"})
         wait_for_state(client, "seen", "RUNNING")
         async with a_page() as page:
-            await sign_in(page, client)
+            await page.sign_in(client.sign_in_link())
             await page.go(f"{live.url}/sessions/seen")
             await page.until(f"/step 3 <b>x<\\/b>/.test({LOG})")
             assert "\x1b" not in await page.see(LOG)
@@ -38,17 +29,19 @@ async def test_the_page_of_a_session_follows_it_and_does_what_is_clicked(tmp_pat
             await page.until("document.querySelectorAll('#charts canvas').length >= 6")
             points = int(await page.see("document.getElementById('charts').dataset.points"))
             await page.until(f"document.getElementById('charts').dataset.points > {points}")
-            await wide(page, 360)
+            await page.wide(PHONE)
             await page.until("document.documentElement.scrollWidth <= 360")
-            await page.shot(tmp_path / "session-phone.png")
-            await wide(page, 1200)
+            await page.keep("session-phone")
+            await page.wide(1200)
+            await page.keep("session")
             await page.see("document.querySelector('form[action$=\"/keep\"] button').click()")
             await page.until("document.querySelector('.said')?.textContent.includes('kept until')")
             await page.see("window.confirm = () => true; document.querySelector('form[action$=\"/stop\"] button').click()")
             await page.until("document.querySelector('.state')?.textContent === 'Stopped'")
             assert "step" in await page.see(LOG)
             await page.until("document.querySelector('form[action$=\"/resume\"] button') !== null")
-            assert [text for text in page.complaints if "Content Security Policy" in text] == []
+            await page.keep("session-stopped")
+            assert page.forbidden == []
 
 
 async def test_a_server_that_restarts_under_an_open_page_is_found_again_by_log_and_terminal(tmp_path):
@@ -57,7 +50,7 @@ async def test_a_server_that_restarts_under_an_open_page_is_found_again_by_log_a
         client.submit({"name": "lasts", "kind": "interactive", "command": ["sh", "-c", PRINTS], "gpus": "0"})
         wait_for_state(client, "lasts", "RUNNING")
         async with a_page() as page:
-            await sign_in(page, client)
+            await page.sign_in(client.sign_in_link())
             await page.go(f"{live.url}/sessions/lasts")
             await page.until(f"{LOG}.includes('step 2 ')")
             live.stop()
@@ -77,4 +70,5 @@ async def test_a_server_that_restarts_under_an_open_page_is_found_again_by_log_a
             await page.type("echo $((6 * 7))-$FAIRY_SESSION")
             await page.enter()
             await page.until("document.querySelector('.xterm-rows').textContent.includes('42-lasts')")
-            assert [text for text in page.complaints if "Content Security Policy" in text] == []
+            await page.keep("terminal-connected-again")
+            assert page.forbidden == []

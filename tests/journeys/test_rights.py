@@ -10,6 +10,8 @@ from gpufairy.client.errors import Problem
 from raw_http import ask
 from waits import until, wait_for_state
 
+pytestmark = pytest.mark.slow
+
 
 def paths_of(server):
     """Every route that the running server itself names, with something in place of its parameters."""

@@ -7,6 +7,8 @@ import pytest
 
 from waits import until, wait_for_state
 
+pytestmark = pytest.mark.slow
+
 
 def test_up_prints_where_it_is_what_it_found_and_what_to_try(server):
     assert re.search(r"https?://\S+", server.banner)[0].startswith(f"{server.url}/signin?code=")
@@ -59,8 +61,9 @@ def test_a_session_file_is_applied_and_its_fields_arrive(server, fairy):
 
 
 def test_a_failed_session_is_tried_again_and_its_log_has_every_try(server, fairy):
-    done = server.fairy("run", "--gpus", "0", "--retry", "1", "--name", "flaky", "--", "sh", "-c", "echo try; exit 3")
+    done = server.fairy("run", "--gpus", "0", "--retry", "1", "--name", "flaky", "--", "sh", "-c", "echo try; sleep 1; exit 3")
     assert (done.returncode, done.stdout) == (3, "try\ntry\n")
+    assert "flaky PENDING: is tried again in 1 s: exit code 3; try 2 of 2" in done.stderr
     assert fairy.session("flaky")["attempt"] == 2
     whats = [event["what"] for event in fairy.session_events("flaky")]
     assert whats.count("requeued") == 1

@@ -99,7 +99,7 @@ def test_up_in_the_background_returns_when_it_serves_and_down_leaves_sessions_al
     assert tool.fairy("ps").returncode == 5
     assert tool.fairy("down").returncode == 4
     assert tool.fairy("up", "-d", "--data", str(tool.data), "--port", "0").returncode == 0
-    assert "stopped 1 sessions" in tool.fairy("down", "--sessions").stdout
+    assert "stopped 1 session" in tool.fairy("down", "--sessions").stdout
     until(lambda: not os.path.exists(f"/proc/{pid}"), "the session to end")
 
 
@@ -165,6 +165,9 @@ def test_bad_options_of_up_are_told_in_one_sentence(tmp_path, options, said):
         ("[policy]\nhalf_live = '1d'\n", "did you mean half_life?"),
         ("[policy]\nhalf_life = 'long'\n", "policy.half_life: 'long' is no duration"),
         ("[gpus]\nfgpu_per_gpu = -1\n", "fgpu_per_gpu"),
+        ("[limits]\nconnections = 0\n", "limits.connections: 0 is not between 1 and 1000000"),
+        ("[limits]\nrequest_time = '1ms'\n", "limits.request_time: "),
+        ("[limits]\ntrusted = ['proxy']\n", "limits.trusted: 'proxy' is neither an address nor a network"),
         ("x = [[[", "fairy.toml"),
         ("[presets.big]\ngpsu = 1\n", "gpsu"),
     ],

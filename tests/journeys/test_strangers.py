@@ -10,7 +10,9 @@ from contextlib import asynccontextmanager, closing, contextmanager
 import pytest
 import uvicorn
 
-from gpufairy.main.http import GuardedHttp, Limits
+from gpufairy.core.limits import Limit
+from gpufairy.main.crowd import Crowd, CrowdLimits
+from gpufairy.main.http import Door, GuardedHttp, Limits
 from waits import wait_for_state
 
 pytestmark = pytest.mark.slow  # servers of their own
@@ -19,7 +21,8 @@ ENDS_S = 20  # a test that waits in vain fails then
 
 
 class Impatient(GuardedHttp):
-    limits = Limits(head_bytes=8192, head_s=0.2, body_s=0.4, flush_s=0.4, requests_ahead=4, of_one_uid=3)
+    limits = Limits(head_bytes=8192, request_s=0.3, flush_s=0.4, requests_ahead=4, of_one_uid=3)
+    door = Door()
 
 
 async def echo_later(scope, receive, send):
@@ -43,9 +46,9 @@ async def listening() -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def serving(listener: socket.socket, idle_s: int = 1) -> AsyncIterator[None]:
+async def serving(listener: socket.socket, idle_s: int = 1, made_by: type[GuardedHttp] = Impatient) -> AsyncIterator[None]:
     settings = uvicorn.Config(
-        echo_later, http=Impatient, ws="none", log_config=None, access_log=False, lifespan="off", timeout_keep_alive=idle_s
+        echo_later, http=made_by, ws="none", log_config=None, access_log=False, lifespan="off", timeout_keep_alive=idle_s
     )
     server = uvicorn.Server(settings)
     settings.load()
@@ -77,14 +80,14 @@ async def test_a_connection_that_says_nothing_is_dropped():
         assert await to_the_end(reader) == b""
 
 
-async def test_a_head_that_comes_a_byte_at_a_time_is_dropped():
+async def test_a_head_that_comes_a_byte_at_a_time_is_told_so_and_dropped():
     async with connection() as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\nx-slow: ")
         dropped = asyncio.create_task(to_the_end(reader))
         while not dropped.done():
             writer.write(b"x")
             await asyncio.wait([dropped], timeout=0.02)
-        assert dropped.result() == b""
+        assert_too_slow(dropped.result())
 
 
 async def test_a_second_head_that_never_ends_is_dropped_too():
@@ -93,14 +96,45 @@ async def test_a_second_head_that_never_ends_is_dropped_too():
         assert b"200" in await to_the_end(reader)
 
 
-async def test_a_body_that_never_ends_is_dropped():
+async def test_a_body_that_never_ends_is_told_so_and_dropped():
     async with connection() as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
         dropped = asyncio.create_task(to_the_end(reader))
         while not dropped.done():
             writer.write(b"x")
             await asyncio.wait([dropped], timeout=0.02)
-        assert b"200" not in dropped.result()
+        assert_too_slow(dropped.result())
+
+
+def assert_too_slow(answer: bytes) -> None:
+    """What was sent meanwhile may undo the answer on its way, which is the sender's own doing."""
+    assert answer[:12] in (b"HTTP/1.1 408", b"")
+    assert not answer or b'"next":"Send it again, all at once."' in answer
+
+
+async def test_a_large_body_that_keeps_coming_may_take_longer_than_a_request():
+    async with connection() as (reader, writer):
+        writer.write(b"POST / HTTP/1.1\r\nContent-Length: 40000\r\n\r\n")
+        answer = asyncio.create_task(to_the_end(reader))
+        for _ in range(10):
+            writer.write(b"x" * 4000)
+            await asyncio.wait([answer], timeout=0.06)
+        assert (await answer).startswith(b"HTTP/1.1 200")
+
+
+async def test_those_turned_away_are_counted():
+    class Counting(Impatient):
+        door = Door()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with serving(listener, made_by=Counting), asyncio.timeout(ENDS_S):
+            for said in (b"", b"GET / HTTP/1.1\r\nx-large: " + b"x" * 10_000 + b"\r\n\r\n"):
+                reader, writer = await asyncio.open_connection(*listener.getsockname())
+                writer.write(said)
+                await to_the_end(reader)
+                writer.close()
+    totals = Counting.door.refusals.totals()
+    assert (totals[Limit.REQUEST_TIME], totals[Limit.HEAD_SIZE]) == (1, 1)
 
 
 @pytest.mark.parametrize("endless", [b"x-filler: ", b"x: y\r\n", b"\r\n"])
@@ -173,6 +207,72 @@ async def test_one_uid_has_so_many_connections_by_a_unix_socket_and_those_that_e
                     await writer.wait_closed()
                 while not await is_answered(path):
                     pass
+
+
+def crowded(**limits: int) -> type[GuardedHttp]:
+    """With a door that takes few, and thinks of this machine as of any other."""
+
+    class Strangers(Crowd):
+        def come(self, line, host):
+            return super().come(line, "203.0.113.7")
+
+    class Crowded(GuardedHttp):
+        door = Door(Strangers(CrowdLimits(**limits)))
+
+    return Crowded
+
+
+async def kept(listener: socket.socket) -> tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]:
+    """The answer of a connection that stays open, if it is let in."""
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    return await reader.readuntil(b"\r\n\r\n"), reader, writer
+
+
+async def test_one_address_has_so_many_connections_and_those_that_end_make_room():
+    made_by = crowded(per_source=3)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with serving(listener, idle_s=60, made_by=made_by), asyncio.timeout(ENDS_S):
+            held = [await kept(listener) for _ in range(3)]
+            assert [one[0][:12] for one in held] == [b"HTTP/1.1 200"] * 3
+            refused, reader, writer = await kept(listener)
+            assert refused.startswith(b"HTTP/1.1 429")
+            assert b"retry-after: 5" in refused
+            assert b"limits.trusted" in await to_the_end(reader)
+            writer.close()
+            held[0][2].close()
+            while not (again := await kept(listener))[0].startswith(b"HTTP/1.1 200"):
+                again[2].close()
+            for _, _, writer in (*held, again):
+                writer.close()
+    assert made_by.door.refusals.totals()[Limit.CONNECTIONS_PER_SOURCE] >= 1
+
+
+async def test_when_all_places_are_taken_the_longest_silent_makes_room_and_those_who_are_answered_stay():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with serving(listener, idle_s=60, made_by=crowded(connections=2)), asyncio.timeout(ENDS_S):
+            busy_reader, busy = await asyncio.open_connection(*listener.getsockname())
+            busy.write(b"GET /slow HTTP/1.1\r\n\r\n")
+            _, silent_reader, silent = await kept(listener)
+            newer = await kept(listener)
+            assert newer[0].startswith(b"HTTP/1.1 200")
+            assert await to_the_end(silent_reader) == b""
+            assert (await busy_reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+            for writer in (busy, silent, newer[2]):
+                writer.close()
+
+
+async def test_when_all_who_are_in_wait_for_an_answer_one_more_is_told_to_come_again():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with serving(listener, idle_s=60, made_by=crowded(connections=1)), asyncio.timeout(ENDS_S):
+            reader, busy = await asyncio.open_connection(*listener.getsockname())
+            busy.write(b"GET /slow HTTP/1.1\r\n\r\n")
+            refused, _, writer = await kept(listener)
+            assert refused.startswith(b"HTTP/1.1 503")
+            assert b"retry-after: 5" in refused
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+            busy.close()
+            writer.close()
 
 
 async def answered(path: str) -> asyncio.StreamWriter:

@@ -1,4 +1,4 @@
-"""Cluster: the running one, as tests use it. It is asked by plain HTTPS, and has one node, which is this machine."""
+"""Cluster: a running one, as tests use it. It is asked by plain HTTPS; the shared one has a node, which is this machine."""
 import http.client
 import json
 import ssl
@@ -23,10 +23,11 @@ class Cluster:
     node: str
     ctr: Path
     bridge: str
+    address: str = "127.0.0.1"
 
     @property
     def url(self) -> str:
-        return f"https://127.0.0.1:{self.port}"
+        return f"https://{self.address}:{self.port}"
 
     @property
     def authority(self) -> Path:
@@ -63,6 +64,20 @@ class Cluster:
     def containerd_socket(self) -> Path:
         return self.folder / "containerd.sock"
 
+    @property
+    def cdi(self) -> Path:
+        """What lies there, containerd gives to whoever names it."""
+        return self.folder / "cdi"
+
+    @property
+    def ctr_command(self) -> list[str]:
+        return [str(self.ctr), "-a", str(self.containerd_socket), "-n", "k8s.io"]
+
+    def import_image(self, archive: bytes | Path) -> None:
+        """For pods with imagePullPolicy Never or IfNotPresent; `docker.io/` comes before a name without a registry."""
+        source, content = ("-", archive) if isinstance(archive, bytes) else (str(archive), b"")
+        subprocess.run([*self.ctr_command, "images", "import", source], input=content, capture_output=True, check=True)
+
     def save(self) -> None:
         (self.folder / "cluster.json").write_text(json.dumps(asdict(self), default=str))
 
@@ -78,7 +93,7 @@ class Cluster:
         return told
 
     def answer(self, method: str, path: str, body: Any = None, *, token: str = ADMIN) -> tuple[int, Any]:
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=ssl.create_default_context(cafile=str(self.authority)))
+        connection = http.client.HTTPSConnection(self.address, self.port, timeout=30, context=ssl.create_default_context(cafile=str(self.authority)))
         try:
             connection.request(method, path, None if body is None else json.dumps(body), {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
             answer = connection.getresponse()
@@ -95,8 +110,8 @@ class Cluster:
         status, told = self.answer("POST", path, body)
         assert status in (200, 201, 409), f"POST {path}: {status} {told}"
 
-    def namespace(self, name: str) -> None:
-        self.put("/api/v1/namespaces", {"metadata": {"name": name}})
+    def namespace(self, name: str, labels: dict[str, str] | None = None) -> None:
+        self.put("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels or {}}})
         until(lambda: self.answer("GET", f"/api/v1/namespaces/{name}/serviceaccounts/default")[0] == 200, f"the service account of {name}", POD_S)
 
     @contextmanager
@@ -111,6 +126,10 @@ class Cluster:
             self.ask("DELETE", f"{path}?gracePeriodSeconds=0")
             until(lambda: self.answer("GET", path)[0] == 404, f"pod {name} to go", POD_S)
 
+    def is_ready(self, node: str) -> bool:
+        status, told = self.answer("GET", f"/api/v1/nodes/{node}")
+        return status == 200 and any(one["type"] == "Ready" and one["status"] == "True" for one in told["status"].get("conditions", ()))
+
     def is_running(self, path: str) -> bool:
         """Each of its containers, as the kubelet told."""
         told = self.ask("GET", path)["status"]
@@ -118,7 +137,7 @@ class Cluster:
         return told["phase"] == "Running" and all("running" in one["state"] for one in told["containerStatuses"])
 
     def a_pod(self, name: str, *containers: dict[str, Any], labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-        """Bound to the node: there is no scheduler."""
+        """Bound to the node, past the scheduler; `nodeName=None`: the scheduler finds it one."""
         held = {"nodeName": self.node, "containers": [*containers] or [sleeping("main")], "terminationGracePeriodSeconds": 0, **spec}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}}, "spec": held}
 
@@ -130,8 +149,7 @@ class Cluster:
 
     def tasks(self) -> dict[str, int]:
         """PIDs by container, as containerd has them."""
-        command = [self.ctr, "-a", self.containerd_socket, "-n", "k8s.io", "task", "ls"]
-        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[1:]
+        lines = subprocess.run([*self.ctr_command, "task", "ls"], capture_output=True, text=True, check=True).stdout.splitlines()[1:]
         return {words[0]: int(words[1]) for words in map(str.split, lines)}
 
 

@@ -1,6 +1,6 @@
 """The programs of Kubernetes, built by Go from their published modules: once a machine, and kept for the next run of the tests.
 
-`python tests/kube/parts.py NAME …` builds those named, or all that a node takes; ./test does so in the background.
+`python tests/kube/parts.py NAME …` builds those named, or all, those first that most tests wait for; ./test does so in the background.
 """
 import argparse
 import contextlib
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpufairy-tests"
@@ -38,6 +38,7 @@ class Source:
     tags: str = ""
     stamp: str = ""
     by_install: bool = False  # it has no replacements in its go.mod, so Go builds it without a module around it
+    texts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # folders of the module that are copied into one, by its name
 
     @property
     def folder(self) -> Path:
@@ -47,7 +48,7 @@ class Source:
 # 1.34 is the newest whose kubelet still runs on cgroup version 1, and serves DRA v1.
 KUBERNETES = Source(
     "kubernetes", "k8s.io/kubernetes", "1.34.4",
-    {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")},
+    {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl")},
     stamp="k8s.io/component-base/version.gitVersion",
 )  # fmt: skip
 # With Debian's 3.4 lists by watching fail.
@@ -60,10 +61,13 @@ CONTAINERD = Source(
 )  # fmt: skip
 KWOK = Source("kwok", "sigs.k8s.io/kwok", "0.7.0", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, by_install=True)
 HELM = Source("helm", "helm.sh/helm/v3", "3.19.5", {"helm": "helm.sh/helm/v3/cmd/helm"}, by_install=True)
-KARPENTER = Source("karpenter", "sigs.k8s.io/karpenter", "1.8.0", {"karpenter-kwok": "sigs.k8s.io/karpenter/kwok"}, by_install=True)
-SOURCES = (KUBERNETES, ETCD, CONTAINERD, KWOK, HELM, KARPENTER)
-CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
-NODE = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr")
+KARPENTER = Source("karpenter", "sigs.k8s.io/karpenter", "1.8.0", {"karpenter-kwok": "sigs.k8s.io/karpenter/kwok"}, by_install=True, texts={"karpenter-crds": ("pkg/apis/crds", "kwok/apis/crds")})
+# Its objects' definitions alone, so that the API server knows ServiceMonitors and rules when it sees them.
+MONITORS = Source("monitors", "github.com/prometheus-operator/prometheus-operator", "0.85.0", {}, by_install=True, texts={"monitor-crds": ("example/prometheus-operator-crd",)})
+SOURCES = (KUBERNETES, ETCD, CONTAINERD, KWOK, HELM, KARPENTER, MONITORS)
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+NODE = ("kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", "ctr")
+BESIDE = ("kubectl", "helm", "monitor-crds", "kwok", "karpenter-kwok", "karpenter-crds")
 
 
 def parts(names: Iterable[str], wait_s: float = WAIT_S) -> dict[str, Path]:
@@ -74,7 +78,7 @@ def parts(names: Iterable[str], wait_s: float = WAIT_S) -> dict[str, Path]:
         return paths
     go = found_go()
     CACHE.mkdir(parents=True, exist_ok=True)
-    with one_builder(wait_s):
+    with one_builder(wait_s, paths.values()):
         for source in dict.fromkeys(wanted.values()):
             missing = [name for name, of in wanted.items() if of is source and not paths[name].exists()]
             if missing:
@@ -83,9 +87,9 @@ def parts(names: Iterable[str], wait_s: float = WAIT_S) -> dict[str, Path]:
 
 
 def source_of(name: str) -> Source:
-    found = next((source for source in SOURCES if name in source.programs), None)
+    found = next((source for source in SOURCES if name in source.programs or name in source.texts), None)
     if found is None:
-        raise CannotBuild(f"{name}: no such part; there are {', '.join(name for source in SOURCES for name in source.programs)}.")
+        raise CannotBuild(f"{name}: no such part; there are {', '.join(name for source in SOURCES for name in (*source.programs, *source.texts))}.")
     return found
 
 
@@ -101,11 +105,11 @@ def found_go() -> str:
 
 
 @contextlib.contextmanager
-def one_builder(wait_s: float) -> Iterator[None]:
-    """Two at once would do the same work twice, on the same two cores."""
-    deadline_s = time.monotonic() + wait_s
+def one_builder(wait_s: float, wanted: Iterable[Path] = ()) -> Iterator[None]:
+    """Two at once would do the same work twice, on the same two cores. Whoever waits goes on when another has made all that is wanted."""
+    deadline_s, paths = time.monotonic() + wait_s, list(wanted)
     with (CACHE / "kube.lock").open("a") as lock:
-        while not locked(lock.fileno()):
+        while not locked(lock.fileno()) and not (paths and all(path.exists() for path in paths)):
             if time.monotonic() > deadline_s:
                 raise CannotBuild(f"another has been building parts of Kubernetes for more than {wait_s:g} s; see build/kube-parts.log.")
             time.sleep(0.2)
@@ -125,13 +129,23 @@ def build(go: str, source: Source, names: list[str]) -> None:
     source.folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=CACHE) as made:
         folder = Path(made)
-        target = f"@v{source.version}" if source.by_install else ""
+        (folder / "out").mkdir()
         if not source.by_install:
             write_module(go, source, folder)
         for name in names:
             said(f"building {name} {source.version}")
-            install_or_build(go, source, f"{source.programs[name]}{target}", folder / "out" / name)
+            if name in source.texts:
+                copy_texts(go, source, source.texts[name], folder / "out" / name)
+            else:
+                install_or_build(go, source, source.programs[name], folder / "out" / name)
             (folder / "out" / name).replace(source.folder / name)
+
+
+def copy_texts(go: str, source: Source, places: tuple[str, ...], out: Path) -> None:
+    module = Path(downloaded(go, source, out.parent)["Dir"])
+    for place in places:
+        shutil.copytree(module / place, out, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    out.chmod(0o755)  # what lies in Go's own folder may not be written
 
 
 def write_module(go: str, source: Source, folder: Path) -> None:
@@ -143,20 +157,24 @@ def write_module(go: str, source: Source, folder: Path) -> None:
 
 def replacements(go: str, source: Source, folder: Path) -> str:
     """Kubernetes replaces the modules that are staged in its own tree by folders; for anybody else they are published as v0.x."""
-    told = json.loads(run([go, "mod", "download", "-json", f"{source.module}@v{source.version}"], folder))
-    staged = re.findall(r"(\S+) => \./staging", Path(told["GoMod"]).read_text())
+    staged = re.findall(r"(\S+) => \./staging", Path(downloaded(go, source, folder)["GoMod"]).read_text())
     return "".join(f"replace {module} => {module} v0.{source.version.partition('.')[2]}\n" for module in staged)
 
 
+def downloaded(go: str, source: Source, folder: Path) -> dict[str, str]:
+    """Where Go put the module, once it has it."""
+    told: dict[str, str] = json.loads(run([go, "mod", "download", "-json", f"{source.module}@v{source.version}"], folder))
+    return told
+
+
 def install_or_build(go: str, source: Source, package: str, out: Path) -> None:
-    out.parent.mkdir(exist_ok=True)
     stamp = f" -X {source.stamp}=v{source.version}" if source.stamp else ""
     options = ["-trimpath", "-tags", source.tags, "-ldflags", f"-s -w{stamp}"]
     if not source.by_install:
         run([go, "build", *options, "-o", str(out), package], out.parents[1])
         return
-    run([go, "install", *options, package], out.parents[1], {"GOBIN": str(out.parent)})
-    (out.parent / package.partition("@")[0].rpartition("/")[2]).replace(out)
+    run([go, "install", *options, f"{package}@v{source.version}"], out.parents[1], {"GOBIN": str(out.parent)})
+    (out.parent / package.rpartition("/")[2]).replace(out)
 
 
 def run(command: list[str], folder: Path, env: dict[str, str] | None = None) -> str:
@@ -176,9 +194,10 @@ def said(words: str) -> None:
 
 if __name__ == "__main__":
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("name", nargs="*", help="; ".join(" ".join(source.programs) for source in SOURCES))
+    asked.add_argument("name", nargs="*", help="; ".join(" ".join((*source.programs, *source.texts)) for source in SOURCES))
     try:
-        for path in parts(asked.parse_args().name or (*CONTROL_PLANE, *NODE)).values():
-            said(str(path))
+        for group in [asked.parse_args().name] if asked.parse_args().name else ((*CONTROL_PLANE, *NODE), *((name,) for name in BESIDE)):
+            for path in parts(group).values():
+                said(str(path))
     except CannotBuild as error:
         raise SystemExit(str(error)) from None

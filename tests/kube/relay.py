@@ -4,12 +4,15 @@ import socket
 import threading
 from collections.abc import Iterator
 
+from kube.node import NODE_ADDRESS
+
 
 class Relay:
-    def __init__(self, port: int) -> None:
-        self._to, self.port = port, 0
+    def __init__(self, port: int, address: str) -> None:
+        self._to, self.port = (address, port), 0
         self._server: socket.socket | None = None
         self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
 
     def mend(self) -> None:
         self._server = socket.create_server(("127.0.0.1", self.port))
@@ -17,19 +20,26 @@ class Relay:
         threading.Thread(target=self._serve, args=(self._server,), daemon=True).start()
 
     def cut(self) -> None:
-        server, self._server = self._server, None
-        for one in [*self._open, *([server] if server else [])]:
+        with self._lock:
+            server, self._server = self._server, None
+            closed, self._open = [*self._open, *([server] if server else [])], []
+        for one in closed:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
-        self._open.clear()
 
     def _serve(self, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = server.accept()
-                far = socket.create_connection(("127.0.0.1", self._to))
-                self._open += [near, far]
+                with contextlib.ExitStack() as if_cut:  # in this very moment
+                    if_cut.enter_context(near)
+                    far = if_cut.enter_context(socket.create_connection(self._to))
+                    with self._lock:
+                        if self._server is not server:
+                            return
+                        self._open += [near, far]
+                    if_cut.pop_all()
                 for source, target in ((near, far), (far, near)):
                     threading.Thread(target=carry, args=(source, target), daemon=True).start()
 
@@ -43,8 +53,9 @@ def carry(source: socket.socket, target: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def relay(port: int) -> Iterator[Relay]:
-    made = Relay(port)
+def relay(port: int, address: str = NODE_ADDRESS) -> Iterator[Relay]:
+    """From loopback to the shared cluster's API server, or to one elsewhere."""
+    made = Relay(port, address)
     made.mend()
     try:
         yield made

@@ -69,10 +69,10 @@ def test_a_second_builder_waits_and_finds_what_the_first_made(folder: Path):
             parts(["etcd"], wait_s=0.0)
         ETCD.folder.mkdir()
         (ETCD.folder / "etcd").write_text("the first's")
-    second.join()
+        second.join()  # though the first goes on, with parts that the second does not want
     assert found[0]["etcd"].read_text() == "the first's"
 
 
 def test_a_part_that_nobody_knows_is_told():
-    with pytest.raises(CannotBuild, match="kubectl: no such part; there are kube-apiserver"):
-        parts(["kubectl"])
+    with pytest.raises(CannotBuild, match="minikube: no such part; there are kube-apiserver"):
+        parts(["minikube"])

@@ -1,5 +1,4 @@
 """Names of pods on the page of the real `fairy exporter`: real pods on a real kubelet, told by a real API server; the GPU is pretended."""
-import fcntl
 import json
 import os
 import subprocess
@@ -19,8 +18,8 @@ from gpufairy.node.kube_pods import listed_pods
 from gpufairy.node.pod_resources import Holder, listed_holders
 from journeys.collector_scene import ServedCollector, labels_of
 from kube.cluster import Cluster, sleeping
+from kube.node import DEVICE_PLUGINS
 from kube.relay import relay
-from kube.start import DEVICE_PLUGINS, FOLDER
 from waits import until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -202,7 +201,7 @@ def test_a_service_account_needs_the_right_to_list_pods_and_no_more(cluster, tra
     made = cluster.ask("POST", f"/api/v1/namespaces/{ML}/serviceaccounts/watcher/token", {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
     (tmp_path / "token").write_text(made["status"]["token"])
     (tmp_path / "ca.crt").write_bytes(cluster.authority.read_bytes())
-    env = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(cluster.port)}
+    env = {"KUBERNETES_SERVICE_HOST": cluster.address, "KUBERNETES_SERVICE_PORT": str(cluster.port)}
     with pytest.raises(FairyError, match=r"does not let us list pods of node .*\(403\)"):
         pods_of(lambda: in_cluster(env, tmp_path), cluster.node)
     rights = "/apis/rbac.authorization.k8s.io/v1"
@@ -235,15 +234,13 @@ def test_our_labels_make_a_session_in_the_namespace_of_sessions_alone(cluster, w
 def device_plugin(cluster: Cluster, *ids: str) -> Iterator[None]:
     """Offers them to the kubelet as nvidia.com/gpu."""
     command = [sys.executable, Path(__file__).with_name("device_plugin.py"), DEVICE_PLUGINS, "nvidia.com/gpu", *ids]
-    with FOLDER.with_suffix(".devices").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a kubelet knows one plugin for a kind
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as plugin:
-            try:
-                until(lambda: gpus_of_node(cluster) == len(ids), "the GPUs of the node", NAMED_S)
-                yield
-            finally:
-                plugin.terminate()
-        until(lambda: gpus_of_node(cluster) == 0, "the node to have none", NAMED_S)
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as plugin:
+        try:
+            until(lambda: gpus_of_node(cluster) == len(ids), "the GPUs of the node", NAMED_S)
+            yield
+        finally:
+            plugin.terminate()
+    until(lambda: gpus_of_node(cluster) == 0, "the node to have none", NAMED_S)
 
 
 def gpus_of_node(cluster: Cluster) -> int:

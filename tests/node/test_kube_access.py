@@ -13,6 +13,8 @@ from gpufairy.main.pods import KubernetesWatch, find_access, make_pods
 from gpufairy.node.kube_access import by_kubeconfig, in_cluster, is_in_cluster
 from kube.certificates import Authority
 
+pytestmark = pytest.mark.slow
+
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
 
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from gpufairy.node.pod_resources import MOST_BYTES, Holder, read_holders
 
+pytestmark = pytest.mark.slow
+
 GPU, MIG = "GPU-8c7a5e3e-4a0e-9c1d-2f3b-0123456789ab", "MIG-11111111-2222-3333-4444-555555555555"
 
 

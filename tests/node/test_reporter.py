@@ -19,6 +19,8 @@ from gpufairy.node.reporter import Reporter, Told
 from gpufairy.node.spool import Spool
 from prometheus import NOON, a_sample, many_processes
 
+pytestmark = pytest.mark.slow
+
 KEY = Identity(b"k" * 32)
 NOWHERE = "http://127.0.0.1:1"  # nobody listens there
 

@@ -138,6 +138,11 @@ async def test_a_simulated_gpus_processes_are_told_by_their_numbers_here():
     assert sample.processes[0].process.command == "sleep"
 
 
+async def test_a_process_that_left_a_simulated_gpu_since_it_was_listed_is_nobody_unknown():
+    sample = await a_sampler(gpus(on(pid_of_nobody()), device=replace(GPU, simulated=True), driver=None))[0].take()
+    assert sample.processes == ()
+
+
 async def test_a_gpu_in_use_by_processes_that_a_container_hides_does_not_look_idle():
     sample = await a_sampler(gpus(utilisation=1.0), processes=shut_in())[0].take()
     assert [reading.processes_known for reading in sample.readings] == [False]

@@ -158,9 +158,9 @@ def test_a_pod_is_the_users_that_its_label_or_name_tells():
 
 
 def test_our_labels_make_a_session_of_a_pod_in_the_namespace_of_sessions_alone():
-    found = of_pod("sessions", SESSION, session_namespace="sessions", server_id="s1")
+    found = of_pod("sessions", SESSION, session_namespaces=("sessions", "sessions-vision"), server_id="s1")
     assert (found.user, found.known_by, found.session_id, found.pod, found.container) == ("kim", KnownBy.SESSION, "id1", "carol_train", "torch")
-    for namespace, options in (("ml", {"session_namespace": "sessions"}), ("sessions", {}), ("", {}), ("sessions", {"session_namespace": "sessions", "server_id": "s2"})):
+    for namespace, options in (("ml", {"session_namespaces": ("sessions",)}), ("sessions", {}), ("", {}), ("sessions", {"session_namespaces": ("sessions",), "server_id": "s2"})):
         found = of_pod(namespace, SESSION, **options)
         assert (found.user, found.known_by, found.session_id) == ("carol", KnownBy.POD, None)
 

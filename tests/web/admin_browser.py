@@ -10,8 +10,10 @@ from gpufairy.api.problems import status_and_title
 from gpufairy.control.links import SignInLinks
 from gpufairy.control.registry import PAGE_SCOPE
 from gpufairy.core.people import Role
+from gpufairy.main.alerts import make_alert_desk
 from gpufairy.web import routes as pages
 from gpufairy.web.context import PageContext
+from gpufairy.wire.config import Config
 
 
 class AnyBrowser(Browser):
@@ -19,6 +21,7 @@ class AnyBrowser(Browser):
 
     def __init__(self, scene: Scene, cookie: str = "", **page_settings: object) -> None:
         self.links = SignInLinks(scene.house.clock)
+        page_settings = {"desk": make_alert_desk(scene.house, Config(), URL), **page_settings}
         self._app, self._cookie = make_app(Context(scene.house, self.links, URL)), cookie
         self._app.include_router(pages.routes(PageContext(scene.house, self.links, URL, "fairy", status_and_title, **page_settings)))
 

@@ -6,6 +6,8 @@ from admin_browser import as_user, done_by_people
 from cutter_scene import SMALL, UUID, FakeScissors, a_cut_node, a_cutter, profiles
 from house_scene import a_house
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def scene(tmp_path):

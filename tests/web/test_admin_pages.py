@@ -5,7 +5,7 @@ import pytest
 from admin_browser import as_user, done_by_people
 from house_scene import a_house
 
-from gpufairy.api.policy import POLICY
+from gpufairy.api.policy import POLICY, Who
 from gpufairy.control.commit import commit
 from gpufairy.control.registry import Caller
 from gpufairy.core.image import ImageRules, ImageState
@@ -14,9 +14,13 @@ from gpufairy.core.people import Role
 from gpufairy.core.share import PARTS
 from gpufairy.engines.fake_shelf import FakeShelf
 from gpufairy.web.admin_settings import documentation, settings_sections, written
+from gpufairy.web.asked import Language
 from gpufairy.wire.config import Config
 
+pytestmark = pytest.mark.slow
+
 PAGES = [path for method, path in POLICY if method == "GET" and path.startswith("/admin")]
+HANGUL = re.compile("[가-힣]")
 NASTY = "<script>alert(1)</script>"
 
 
@@ -43,6 +47,11 @@ async def test_who_is_no_admin_is_told_so_on_every_page_and_changes_nothing(scen
         if method == "POST" and path.startswith("/admin"):
             assert (await ann.post(path.format(name="ann", deed="change"), role="admin", name="bea")).status == 403
     assert [user.name for user in scene.house.registry.users() if user.role is Role.ADMIN] == []
+
+
+def test_the_policy_has_every_admin_page_for_admins_alone_and_no_other():
+    for (_method, path), who in POLICY.items():
+        assert (who is Who.ADMIN_PAGE) == (path == "/admin" or path.startswith("/admin/")), path
 
 
 async def test_every_page_opens_and_asks_for_its_live_part_alone(scene, admin):
@@ -184,6 +193,13 @@ async def test_events_are_filtered_by_the_address_and_paged(scene, admin):
     wrong = await admin.get("/admin/events?since=yesterday-ish")
     assert (wrong.status, "is no duration" in wrong.text) == (400, True)
     assert (await admin.get("/admin/events?until=1d")).text.count('id="event-') == 0  # all of it is newer
+
+
+def test_the_settings_are_documented_in_korean_as_they_are_in_english():
+    english, korean = documentation(), documentation(Language.KO)
+    assert set(english) == set(korean)
+    for setting, told in korean.items():
+        assert HANGUL.search(told.what) or told.what == english[setting].what, setting
 
 
 def test_every_setting_is_documented_and_what_is_changed_is_marked():

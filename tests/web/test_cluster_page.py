@@ -14,6 +14,7 @@ from gpufairy.core.node_sample import NodeSample
 from gpufairy.core.reading import GpuDevice, GpuReading
 from gpufairy.core.series import Kind, Subject, point
 from gpufairy.core.share import PARTS
+from gpufairy.core.uptime import UptimeRecord
 from gpufairy.web.cluster_filter import Filter, filter_of
 from gpufairy.web.cluster_page import cluster_page
 from gpufairy.web.lately import Lately
@@ -143,3 +144,11 @@ async def test_a_lab_without_a_gpu_is_told_what_to_do(tmp_path):
 
 async def test_what_was_used_today_is_not_known_where_nothing_was_held(scene):
     assert await Lately(scene.house).used_since(NOW - timedelta(hours=8)) is None
+
+
+async def test_hosts_with_agents_tell_for_what_part_of_a_month_they_were_there(scene):
+    async def uptime():
+        return [UptimeRecord("gpu07", NOW - timedelta(days=30), 0.99876, ())]
+
+    assert {node: plain(words) for node, words in (await Lately(scene.house, uptime).there()).items()} == {"gpu07": "there 99.88 % of 30 d"}
+    assert await Lately(scene.house).there() == {}

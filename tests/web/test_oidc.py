@@ -16,6 +16,8 @@ from gpufairy.web.oidc import KEYS_AGAIN_AFTER, Oidc
 from gpufairy.wire.config import Config
 from gpufairy.wire.oidc import OidcSettings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def provider():

@@ -13,6 +13,8 @@ from gpufairy.core.steps import idle_step
 from gpufairy.core.workload import WorkloadId, workload_id
 from gpufairy.engines.fake_shelf import FakeShelf
 
+pytestmark = pytest.mark.slow
+
 RULES = ImageRules("ubuntu:24.04", allow=("ubuntu:*", "pytorch:*"))
 NASTY = "<script>alert(1)</script>\x1b]0;t\x07"
 

@@ -19,6 +19,8 @@ from gpufairy.web.fair_tree_view import fair_tree
 from gpufairy.web.fairness_page import Period, fairness_page, period_of
 from gpufairy.web.queue_page import ROWS, queue_page, rows_of
 
+pytestmark = pytest.mark.slow
+
 CALLER = Caller(ANN, "page")
 ROOM = {"cpus": "0.1", "memory": "1GiB"}
 

@@ -13,6 +13,8 @@ from gpufairy.core.people import Role
 from gpufairy.web.hosts import host_of
 from gpufairy.web.sign_in_tries import A_WHILE, MOST_WRONG
 
+pytestmark = pytest.mark.slow
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ann@laptop"
 
 
@@ -67,13 +69,26 @@ async def test_a_form_of_another_site_signs_nobody_in(scene):
 
 async def test_whoever_was_turned_away_comes_back_to_where_they_were_going(scene):
     stranger = AnyBrowser(scene)
-    wanted = await stranger.get("/queue?mine=1")
+    wanted = await stranger.get("/queue?mine=1", accept="text/html,*/*")
     assert cookies_of(wanted)["fairy_next"] == "/queue?mine=1"
     _, text = await scene.house.registry.create_token("ann", "laptop", "full", None)
     for next_page, to in (("/queue?mine=1", "/queue?mine=1"), ("//evil.example", "/"), ("https://evil.example", "/")):
         headers = {"cookie": f"fairy_next={next_page}", "origin": "http://server:8420"}
         page = await stranger._ask("POST", "/signin", f"token={text}".encode(), headers)
         assert page.headers["location"] == to
+
+
+async def test_whoever_pressed_a_button_after_their_sign_in_ended_comes_back_to_the_page_of_the_button(scene):
+    stranger, page = AnyBrowser(scene), {"accept": "text/html", "origin": "http://server:8420"}
+    for referer, back in (("http://server:8420/bookings?span=week", "/bookings?span=week"), ("http://evil.example/x", None), ("http://server:8420//evil", None)):
+        turned_away = await stranger._ask("POST", "/bookings", b"", {**page, "referer": referer})
+        assert (turned_away.status, cookies_of(turned_away).get("fairy_next")) == (401, back)
+
+
+async def test_what_a_script_asks_for_is_no_page_to_come_back_to(scene):
+    stranger = AnyBrowser(scene)
+    for path in ("/sessions/held/log?from=0", "/sessions/held/readings", "/live"):
+        assert "fairy_next" not in cookies_of(await stranger.get(path, accept="*/*"))
 
 
 async def test_the_page_shows_the_very_command_for_an_ssh_key(scene):

@@ -1,0 +1,51 @@
+"""What we are made of: a bill of materials that names every locked package, locks with a hash for each, and code that a linter for security has read."""
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def locked_in(lock: Path) -> set[tuple[str, str]]:
+    """Read another way than the bill does: word by word. Some have one version for each Python."""
+    words = [line.split()[0] for line in lock.read_text().splitlines() if line and line[0].isalnum()]
+    return {(name.partition("[")[0].lower().replace("_", "-").replace(".", "-"), version) for name, _, version in (word.partition("==") for word in words)}
+
+
+def bill_of(lock: Path) -> str:
+    return subprocess.run([sys.executable, ROOT / "deploy" / "sbom.py", lock], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_the_bill_of_materials_names_every_locked_package_and_no_other(name):
+    bill = json.loads(bill_of(ROOT / name))
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    listed = {(one["name"], one["version"]) for one in bill["components"]}
+    assert listed == locked_in(ROOT / name)
+    assert len(listed) == len(bill["components"]) > 30
+    assert all(one["purl"] == f"pkg:pypi/{one['name']}@{one['version']}" for one in bill["components"])
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_every_locked_package_is_held_to_its_hash(name):
+    for one in json.loads(bill_of(ROOT / name))["components"]:
+        assert one["externalReferences"][0]["hashes"], one["name"]
+
+
+def test_the_same_lock_gives_the_same_bill():
+    assert bill_of(ROOT / "requirements.lock") == bill_of(ROOT / "requirements.lock")
+
+
+def test_rules_of_security_are_on_for_all_that_is_shipped_and_each_exception_has_its_reason():
+    text = (ROOT / "pyproject.toml").read_text()
+    lint = tomllib.loads(text)["tool"]["ruff"]["lint"]
+    assert "S" in lint["select"]
+    for line in text.splitlines():
+        named = [rule for rule in ("S1", "S3", "S6", "S7") if f'"{rule}' in line]
+        assert not named or "#" in line, f"no reason is given: {line}"
+    shipped = [pattern for pattern, rules in lint["per-file-ignores"].items() if "S" in rules and pattern.startswith("src")]
+    assert shipped == []

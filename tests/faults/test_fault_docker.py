@@ -1,0 +1,127 @@
+"""Docker restarted, stopped for a while, killed, under the server as it is shipped: right ten seconds after it is back, and never two of anything."""
+import contextlib
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench.server import LiveServer
+from lengths import length_s
+
+from daemons import RealDaemon, make_docker, running
+from gpufairy.client.errors import Problem
+from images import BUSYBOX_IMAGE
+from waits import until, wait_for_state
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+AWAY_S = length_s(short=5, full=60)
+RIGHT_AFTER_S = 10
+SETTINGS = """
+[images]
+default = "{image}"
+pull = false
+[docker]
+socket = "{socket}"
+[node]
+name = "box"
+cpus = 8
+memory = "16GiB"
+"""
+
+
+@pytest.fixture(scope="module")
+def own_docker():
+    """As the doctor advises it: containers outlive the daemon."""
+    with running(make_docker, "--live-restore") as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def server(own_docker: RealDaemon):
+    folder = Path(tempfile.mkdtemp(prefix="fairy-fd-"))
+    settings = SETTINGS.format(image=BUSYBOX_IMAGE, socket=own_docker.socket)
+    with LiveServer(folder, settings, ("--simulate", "2xA100-40GB"), engine="docker") as live:
+        yield live
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def containers(daemon: RealDaemon) -> dict[str, tuple[str, int]]:
+    """By session: the container and its first process, as Docker has them. Two of one session are a fault."""
+    found: dict[str, tuple[str, int]] = {}
+    for one in daemon.containers(**{"gpufairy.role": "session"}):
+        if one["State"] == "running":
+            name = one["Labels"]["gpufairy.name"]
+            assert name not in found, f"{name} runs twice"
+            found[name] = one["Id"], daemon.container(one["Id"])["State"]["Pid"]
+    return found
+
+
+@contextlib.contextmanager
+def away(daemon: RealDaemon, number: int) -> Iterator[None]:
+    daemon.signal(number)
+    try:
+        yield
+    finally:
+        daemon.start()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_docker_that_goes_and_comes_back_finds_all_as_it_was(server, own_docker, number):
+    client = server.client()
+    client.submit({"name": "stays", "gpus": "0.5", "command": ["sleep", "3600"]})
+    client.submit({"name": "ends", "gpus": "0.25", "command": ["sh", "-c", "until [ -e ~/go ]; do sleep 0.2; done"]})
+    for name in ("stays", "ends"):
+        wait_for_state(client, name, "RUNNING", limit_s=60)
+    before = containers(own_docker)
+    home = server.data / "sessions" / "home" / client.session("stays")["owner"]
+    with away(own_docker, number):
+        with pytest.raises(Problem, match="gave no answer") as told:
+            client.submit({"name": "in-vain", "gpus": "0.25", "command": ["true"]})
+        assert told.value.status == 503
+        (home / "go").touch()
+        began = time.monotonic()
+        while time.monotonic() - began < AWAY_S:
+            assert client.session("stays")["state"] in ("RUNNING", "LOST"), "declared dead while nobody could know"
+            time.sleep(0.5)
+    assert wait_for_state(client, "stays", "RUNNING", limit_s=RIGHT_AFTER_S)["attempt"] == 1
+    assert wait_for_state(client, "ends", "ENDED", limit_s=RIGHT_AFTER_S)["outcome"] == "done"
+    client.submit({"name": "next", "gpus": "0.25", "command": ["sh", "-c", "echo once >> ~/ran"]})
+    assert wait_for_state(client, "next", "ENDED", limit_s=60)["outcome"] == "done"
+    assert (home / "ran").read_text() == "once\n"
+    (home / "ran").unlink()
+    (home / "go").unlink()
+    assert containers(own_docker)["stays"] == before["stays"]
+
+
+def test_a_docker_killed_again_and_again_while_sessions_start_starts_none_twice(server, own_docker):
+    client = server.client()
+    witness = "mkdir ~/began.$FAIRY_SESSION_ID || echo $FAIRY_SESSION_ID >> ~/twice; exec sleep 1"
+    stop = threading.Event()
+
+    def again_and_again() -> None:
+        while not stop.wait(1.5):
+            own_docker.signal(signal.SIGKILL)
+            own_docker.start()
+
+    thread = threading.Thread(target=again_and_again)
+    thread.start()
+    try:
+        asked = client.submit({"name": "many", "gpus": "0", "cpus": "0.5", "memory": "64MiB", "command": ["sh", "-c", witness]}, count=12)
+        time.sleep(length_s(short=10, full=60))
+    finally:
+        stop.set()
+        thread.join(60)
+    until(lambda: all(s["state"] == "ENDED" for s in client.sessions(ended=True)), "all to end", 120)
+    ended = {s["id"]: s for s in client.sessions(ended=True)}
+    assert {one["id"] for one in asked["items"]} <= ended.keys()
+    homes = list((server.data / "sessions" / "home").glob("*"))
+    assert not [path for home in homes for path in home.glob("twice")], "one ran twice"
+    began = {path.name.removeprefix("began.") for home in homes for path in home.glob("began.*")}
+    done = {session_id for session_id, s in ended.items() if s["outcome"] == "done"}
+    assert done <= began
+    assert containers(own_docker) == {}
