@@ -11,8 +11,9 @@ from bench.figures import Report
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # container engines are started as the tests start theirs
 # what the benchmarks are made with
 PARTS = (
-    "__main__", "agent_crowd", "agent_return", "figures", "forecast_lab", "gpu_share_worker", "lab", "openb", "placers",
-    "process_tree", "server", "slurm", "ssh_clients", "steady", "web_lab",
+    "__main__", "agent_crowd", "agent_return", "figures", "footprint", "forecast_lab", "gpu_share_worker", "kube_client_worker",
+    "kube_crowd", "kube_engine_worker", "lab", "login_crowd", "openb", "page_crowd", "placers", "ports", "process_tree", "server",
+    "slurm", "ssh_clients", "steady", "stranger_crowd", "web_campus", "web_lab", "web_tabs",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, Report, percentile
-from bench.lab import free_port
+from bench.ports import free_port
 from bench.process_tree import Cost, cost_of
 from bench.server import ROOT
 from fake_nvml import FakeGpu, FakeMachine, FakeNvml, FakeProcess

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.ports import free_port
 from bench.server import LiveServer
 from daemons import RealDaemon, make_docker, running
 from gpufairy.client import Fairy
@@ -98,11 +99,6 @@ def plain_sshd(folder: Path) -> Iterator[int]:
     finally:
         process.terminate()
         process.wait()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def wait_for_port(port: int, limit_s: float = 10) -> None:

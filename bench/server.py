@@ -7,6 +7,7 @@ import time
 import tomllib
 from pathlib import Path
 
+from bench.ports import free_port
 from gpufairy.client import Fairy
 
 ROOT = Path(__file__).parents[1]
@@ -23,13 +24,14 @@ class LiveServer:
         (folder / "fairy.toml").write_text(settings if ssh else f"ssh.enabled = false\n{settings}")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRY_", "XDG_"))}
         self.env |= {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
-        self.banner, self.ready_s, self.port = "", 0.0, 0
+        self.banner, self.ready_s, self.port = "", 0.0, free_port()
+        self.program = ("-m", "gpufairy")  # tests that arm it have a start of their own
         self.process: subprocess.Popen[str] | None = None
         self._clients: list[Fairy] = []
 
     def start(self) -> "LiveServer":
         """Returns when it serves. Started again it keeps its port, so that clients find it."""
-        command = [sys.executable, "-m", "gpufairy", "up", "--data", str(self.data), "--port", str(self.port), *self.options]
+        command = [sys.executable, *self.program, "up", "--data", str(self.data), "--port", str(self.port), *self.options]
         began = time.monotonic()
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -43,7 +45,6 @@ class LiveServer:
                 raise RuntimeError(f"the server did not start:\n{self.log[-4000:]}")
             self.banner += line
         self.ready_s = time.monotonic() - began
-        self.port = int(self.url.rpartition(":")[2])
         return self
 
     @property

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.ports import free_port
+
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 PRETENDED_CPUS = 64
 START_LIMIT_S = 60
@@ -134,9 +136,3 @@ def array_jobs_a_second(env: dict[str, str], count: int) -> float:
     while subprocess.run(["squeue", "-h", "-t", "PD,R,CF,CG"], env=env, capture_output=True, check=True).stdout:
         time.sleep(0.1)
     return count / (time.monotonic() - began)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -100,7 +100,7 @@ async def a_web_lab(folder: Path, hosts: int, gpus: int = 8, waiting: int = 40) 
             house.book.put(session)
         links = SignInLinks(clock)
         app = make_app(Context(house, links, URL))
-        app.include_router(pages.routes(PageContext(house, links, URL, "fairy", status_and_title)))
+        pages.add_pages(app, PageContext(house, links, URL, "fairy", status_and_title))
         lab = WebLab(house, app, cookie, nodes)
         lab.read_all(0)
         yield lab

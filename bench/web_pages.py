@@ -12,8 +12,9 @@ import uvicorn
 
 from bench.figures import Figure, Report
 from bench.web_lab import Answer, WebLab, a_web_lab
-from gpufairy.control.house import OUTLOOK_AGE_S
+from gpufairy.control.ahead import AGE_S
 from gpufairy.control.links import PAGE_COOKIE
+from gpufairy.control.loop import Loop
 from journeys.chromium import Page, a_page
 
 HOSTS, GPUS = 125, 8
@@ -39,16 +40,18 @@ def measure() -> Report:
 
 
 async def figures(folder: Path) -> list[Figure]:
-    async with a_web_lab(folder, HOSTS, GPUS) as lab:
+    async with a_web_lab(folder, HOSTS, GPUS) as lab, looking_ahead(lab):
         await lab.ask("/cluster")  # templates are read once
         gc.freeze()  # as the server does when it has started
         whole = await looks(lab, "/cluster", accept_encoding="gzip")
         again = await looks(lab, "/cluster", accept_encoding="gzip", hx_request="true", x_fairy_shown=ON_SCREEN)
-        rare = await looks(lab, "/cluster", RARE_LOOKS, OUTLOOK_AGE_S + 0.05, accept_encoding="gzip")
+        rare = await looks(lab, "/cluster", RARE_LOOKS, AGE_S + 0.05, accept_encoding="gzip")
+        lonely = await looks(lab, "/cluster", RARE_LOOKS, forgets=True, accept_encoding="gzip")
         what = f"cluster page of {HOSTS * GPUS:,} GPUs"
         return [
             Figure(f"{what}, every figure new, p95", p95_ms(whole), "ms", P95_MS, higher_is_better=False, note=cpu_words(whole)),
             Figure("the same, none looked for a second, p95", p95_ms(rare), "ms", P95_MS, higher_is_better=False, note=cpu_words(rare)),
+            Figure("the same, none looked for a minute, p95", p95_ms(lonely), "ms", P95_MS, higher_is_better=False, note=cpu_words(lonely)),
             Figure("the same, median", median_ms(whole), "ms", higher_is_better=False),
             Figure("the same, over the wire", len(whole[-1].body) / 1000, "kB", 200, higher_is_better=False),
             Figure("an open page looks again, p95", p95_ms(again), "ms", P95_MS, higher_is_better=False),
@@ -57,11 +60,25 @@ async def figures(folder: Path) -> list[Figure]:
         ]
 
 
-async def looks(lab: WebLab, path: str, count: int = LOOKS, apart_s: float = 0.0, **fields: str) -> list[Answer]:
+@asynccontextmanager
+async def looking_ahead(lab: WebLab) -> AsyncIterator[None]:
+    """By the loop that does so in a server."""
+    loop = asyncio.create_task(Loop("look ahead", lab.house.ahead.keep, asyncio.Event(), every_s=1).run())
+    try:
+        yield
+    finally:
+        loop.cancel()
+
+
+async def looks(lab: WebLab, path: str, count: int = LOOKS, apart_s: float = 0.0, *, forgets: bool = False, **fields: str) -> list[Answer]:
+    """Before each, every reading is new and some session has changed. `forgets`: nobody has looked for so long that no line is kept."""
     found = []
     for seed in range(count):
         await asyncio.sleep(apart_s)
         lab.read_all(seed)
+        lab.house.bells.sessions_changed([])
+        if forgets:
+            lab.house.ahead._seen = None
         answer = await lab.ask(path, **fields)
         assert answer.status == 200, gzip.decompress(answer.body)[:500]
         found.append(answer)
