@@ -64,7 +64,7 @@ class RealDaemon:
     def _start(self) -> None:
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, cwd=self.folder, start_new_session=True)
-        until(self.answers, f"{self.name} to answer; see {self.folder}/log:\n{(self.folder / 'log').read_text()[-2000:]}", START_S)
+        until(self.answers, lambda: f"{self.name} to answer; see {self.folder}/log:\n{(self.folder / 'log').read_text()[-2000:]}", START_S)
 
     def answers(self) -> bool:
         assert self._process is None or self._process.poll() is None, (self.folder / "log").read_text()[-3000:]

@@ -17,6 +17,8 @@ LAYERS = [  # a package may import only packages on lines below its own
 LEVEL = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 FORBIDDEN_IN_CORE = {"now", "utcnow", "today", "time", "monotonic", "sleep", "open", "getenv", "uuid4", "random", "print", "input"}
 BROAD_EXCEPT_ALLOWED = {"control/loop.py"}
+# Others go by engines/beneath.py: a program with its user's own rights; folders of the host's alone, which are no user's.
+OPENS_BY_STEPS = {"engines/beneath.py", "engines/home_files.py", "node/textfile.py", "node/terminals.py"}
 CLIENT_SIDE = {"cli", "client"}
 HEAVY = {"fastapi", "starlette", "pydantic", "sqlalchemy", "alembic", "uvicorn"}
 
@@ -117,6 +119,15 @@ def test_any_exception_is_caught_in_one_place_alone():
                 caught = getattr(node.type, "id", "")
                 assert node.type is not None, f"{path}:{node.lineno}"
                 assert caught not in ("Exception", "BaseException"), f"{path}:{node.lineno}"
+
+
+def test_what_users_may_change_is_opened_in_one_way_alone():
+    for path in modules():
+        if str(path.relative_to(ROOT)) in OPENS_BY_STEPS:
+            continue
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.open":
+                assert all(word.arg != "dir_fd" for word in node.keywords), f"{path}:{node.lineno}: by engines/beneath.py"
 
 
 def test_every_module_says_what_belongs_in_it():

@@ -1,14 +1,15 @@
 """Waiting for the thing itself, never for a time."""
 import time
+from collections.abc import Callable
 
 from gpufairy.client import Fairy
 
 
-def until(look, what: str, limit_s: float = 20.0):
-    """Looks again and again until there is something to see, and returns that."""
+def until(look, what: str | Callable[[], str], limit_s: float = 20.0):
+    """Looks again and again until there is something to see, and returns that. `what` may be asked only once it has not come."""
     deadline = time.monotonic() + limit_s
     while not (seen := look()):
-        assert time.monotonic() < deadline, f"waited {limit_s} s for {what}"
+        assert time.monotonic() < deadline, f"waited {limit_s} s for {what if isinstance(what, str) else what()}"
         time.sleep(0.02)
     return seen
 

@@ -95,7 +95,9 @@ PROMISES: dict[str, tuple[str, ...]] = {
         f"{GATEWAY}/test_files_by_ssh.py::test_sftp_sees_the_session_and_starts_where_it_does",
         f"{JOURNEYS}/test_containers.py::test_over_sftp_nobody_sees_another_users_files",
     ),
-    "Links made by users never lead the server anywhere: no link is followed on the way, step by step or by openat2": (
+    "Links made by users never lead the server anywhere: one openat2 helper opens what they may change, and follows none": (
+        f"{ADAPTERS}/test_beneath.py::test_links_ways_out_and_whole_paths_are_refused",
+        "tests/test_architecture.py::test_what_users_may_change_is_opened_in_one_way_alone",
         f"{ATTACKS}/test_swapped_links.py::test_an_archive_holds_nothing_that_a_link_led_to",
         f"{ATTACKS}/test_swapped_links.py::test_a_result_is_listed_and_read_from_its_own_folder_alone",
         f"{ATTACKS}/test_swapped_links.py::test_a_home_that_moves_takes_nothing_along_and_writes_nothing_elsewhere",
@@ -103,6 +105,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         f"{ATTACKS}/test_swapped_links.py::test_a_disk_limit_is_marked_on_files_of_the_home_alone",
         f"{ATTACKS}/test_swapped_links.py::test_a_home_that_was_set_aside_is_packed_without_what_links_lead_to",
         f"{ATTACKS}/test_swapped_links.py::test_a_folder_below_one_that_is_offered_is_never_a_link",
+        f"{ATTACKS}/test_swapped_links.py::test_a_disk_walk_counts_nothing_that_a_link_led_to",
         "tests/node/test_disk_walk.py::test_loops_of_links_are_not_followed",
     ),
     "Archives are never unpacked in the server; of a backup only what its manifest names": (

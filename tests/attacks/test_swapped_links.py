@@ -1,4 +1,5 @@
 """Links made by users never lead the server anywhere, not even those that are put into place while it looks: a thread swaps them all the time."""
+import asyncio
 import os
 import stat
 import tarfile
@@ -10,13 +11,17 @@ from pathlib import Path
 import pytest
 from swapping import swapping
 
+from gpufairy.core.disk import DiskLook, Place
+from gpufairy.core.disk_due import WalkPace
 from gpufairy.core.errors import Conflict, EngineRefused, NoSuchThing
 from gpufairy.engines import home_files
 from gpufairy.engines.archive import tar_chunks
+from gpufairy.engines.build_native import build_disk_walk
 from gpufairy.engines.class_folders import ClassFolders
 from gpufairy.engines.homes import check_folder_beneath
 from gpufairy.engines.project_quota import opened_below
 from gpufairy.engines.result_folder import listed, read_out
+from gpufairy.node.disk_walk import DiskWalker
 
 SECRET = b"the-servers-own-secret"
 LONG_ENOUGH_S = 0.7  # some ten thousand swaps
@@ -169,3 +174,18 @@ def test_a_pipe_put_into_a_files_place_holds_nobody_up(trap):
                 b"".join(read_out(trap.theirs.parent, "kim", "plain", 5))
             list(home_files.hashed(root, [{"path": "plain"}]))
     os.close(root)
+
+
+def test_a_disk_walk_counts_nothing_that_a_link_led_to(trap, tmp_path):
+    program, kept = build_disk_walk(tmp_path / "tools"), tmp_path / "kept"
+    kept.mkdir()
+    (trap.outside / "large").write_bytes(bytes(8 * 2**20))
+    place = Place("place", str(trap.theirs), of_homes=False)
+
+    def look():
+        found = asyncio.run(DiskWalker(lambda: program, kept, WalkPace(), low=False).walk(place, NOW, full=True))
+        assert isinstance(found, DiskLook), found
+        assert found.bytes < 2**20
+
+    again_and_again(trap, look)
+    (trap.outside / "large").unlink()

@@ -101,6 +101,18 @@ FAULTS = (
         "nodes by kwok; the API server and, in the second, a kubelet are real",
     ),
     Fault(
+        "crowd", "1,000 SSH logins at once and held, 5,000 connections that never sign in, clients that send a byte a second, 2,000 browsers that vanish",
+        "Others sign in within 3 s. Who never signs in is dropped after 30 s (15 s on HTTP); what a crowd took comes back when it has left.",
+        ("tests/journeys/test_crowds.py", "tests/gateway/test_strangers_by_ssh.py", "tests/journeys/test_limits.py"),
+        "a fifth of the crowd in ./test; the whole of it by the benches of the same names",
+    ),
+    Fault(
+        "one_hog", "100,000 sessions queued by one user",
+        "Others start as before, a submit takes no longer, and a restart less than 10 s. Beyond the cap of a user the next is refused in words.",
+        ("tests/journeys/test_crowds.py::test_ten_thousand_queued_by_one_user_hold_up_nobody_else",),
+        "10,000 in ./test; the whole by `./test bench one_hog`",
+    ),
+    Fault(
         "upgrade_killed", "an upgrade with sessions running, killed in every step; going back a version",
         "Sessions are not touched. The tables are as they were or as they should be, never in between; the way back is told in words.",
         ("tests/faults/test_kill_points.py", "tests/adapters/test_upgrade.py", "tests/adapters/test_store_migrations.py"),

@@ -87,7 +87,7 @@ class Witness:
 
     def check(self, client: Any = None) -> None:
         """All invariants, once what is under way has come to rest."""
-        until(self.at_rest, f"what runs to be what is written: {self.difference()}", GRACE_S)
+        until(self.at_rest, lambda: f"what runs to be what is written: {self.difference()}", GRACE_S)
         self.check_files()
         self.check_seats()
         self.check_runs()

@@ -104,7 +104,7 @@ def own_systemd(folder: Path) -> Iterator[OwnSystemd]:
         entered = f"echo $$ > {group}/cgroup.procs; exec unshare {' '.join(NAMESPACES)} --fork --kill-child sh {folder}/boot.sh"
         started = subprocess.Popen(["sh", "-c", entered], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     try:
-        pid = until(lambda: first_process(started), f"systemd to begin: {(folder / 'log').read_text()}", START_S)
+        pid = until(lambda: first_process(started), lambda: f"systemd to begin: {(folder / 'log').read_text()}", START_S)
         systemd = OwnSystemd(pid)
         until(lambda: systemd.run("systemctl", "is-system-running").stdout.strip() == "running", "systemd to be up", START_S)
         systemd.done("systemctl", "start", *JOURNAL)

@@ -81,7 +81,7 @@ def test_a_lost_data_folder_is_restored_while_containers_run_and_all_of_them_are
 
     admin, client = live.client(), ann.client  # with the token of then
     states = lambda: {one["name"]: (one["state"], one["why"]) for one in client.sessions()}  # noqa: E731
-    until(lambda: {name for name, (state, _) in states().items() if state == "RUNNING"} == {"older", "newer"}, f"both to be adopted, not {states()}: {live.log[-1500:]}")
+    until(lambda: {name for name, (state, _) in states().items() if state == "RUNNING"} == {"older", "newer"}, lambda: f"both to be adopted, not {states()}: {live.log[-3000:]}")
     assert (container_of(docker_daemon, "older"), container_of(docker_daemon, "newer")) == (older, newer)
     assert what_is_kept(admin, client) == before
     assert ("ann/tools:1" in before["images"], before["quotas"]) == (True, [("user:ann", 2)])

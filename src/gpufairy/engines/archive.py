@@ -9,11 +9,11 @@ import tarfile
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
+from gpufairy.engines.beneath import FILE, open_if_there, open_top
+
 CHUNK_BYTES = 256 * 2**10
 BLOCK = 512
 DEEPEST = 64  # folders within folders; each holds a descriptor while it is read
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe put in a file's place must not hold us up
 
 
 def tar_stream(parent: Path, name: str) -> AsyncIterator[bytes]:
@@ -52,7 +52,7 @@ def tar_chunks(parent: Path, name: str) -> Generator[bytes, None, None]:
 
 def _tar(parent: Path, name: str) -> Iterator[bytes]:
     try:
-        above = os.open(parent, FOLDER)
+        above = open_top(parent)
     except FileNotFoundError:
         return
     wrote = False
@@ -67,9 +67,8 @@ def _tar(parent: Path, name: str) -> Iterator[bytes]:
 
 
 def _entered(above: int, name: str, prefix: str, depth: int) -> Iterator[bytes]:
-    try:
-        folder = os.open(name, FOLDER, dir_fd=above)
-    except OSError:  # gone, no longer a folder, or not ours to read: as if it had never been there
+    folder = open_if_there(above, name)
+    if folder is None:  # as if it had never been there
         return
     try:
         with os.scandir(folder) as entries:
@@ -92,9 +91,8 @@ def _entry(folder: int, name: str, path: str, depth: int) -> Iterator[bytes]:
 
 
 def _file(folder: int, name: str, path: str) -> Iterator[bytes]:
-    try:
-        descriptor = os.open(name, FILE, dir_fd=folder)
-    except OSError:
+    descriptor = open_if_there(folder, name, FILE)
+    if descriptor is None:
         return
     try:
         found = os.fstat(descriptor)

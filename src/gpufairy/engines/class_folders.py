@@ -12,12 +12,11 @@ from datetime import datetime
 from pathlib import Path
 
 from gpufairy.core.errors import Conflict
+from gpufairy.engines.beneath import FILE, open_if_there, open_top
 from gpufairy.engines.kept_tar import KeptTar
 from gpufairy.engines.run_folder import one_part
 
 ASIDE = ".aside"  # in the folder of homes, so that setting one aside is one rename
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe put in a file's place must not hold us up
 DEEPEST = 64  # folders within folders: each holds a descriptor while it is gone through
 ROOM_LEFT = 2**30  # bytes that stay free when a home is made into one file
 PART = ".part"  # of a file that is being written
@@ -53,7 +52,7 @@ class ClassFolders:
 
     def _hand_over(self, folder: Path, uid: int, *, writable: bool) -> None:
         try:
-            descriptor = os.open(folder, FOLDER)
+            descriptor = open_top(folder)
         except FileNotFoundError:
             return
         try:
@@ -67,9 +66,8 @@ class ClassFolders:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if not entry.is_symlink()]
         for name in names:
-            try:
-                inside = os.open(name, FILE, dir_fd=folder)
-            except OSError:  # gone meanwhile, or a link put there: neither is ours to change
+            inside = open_if_there(folder, name, FILE)
+            if inside is None:  # gone meanwhile, or a link put there: neither is ours to change
                 continue
             try:
                 kind = os.fstat(inside).st_mode

@@ -4,7 +4,6 @@ Users own the insides of theirs, never a folder above, so no name here can be tu
 is opened without following it.
 """
 import contextlib
-import ctypes
 import errno
 import os
 import stat
@@ -13,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from gpufairy.core.amounts import shown
 from gpufairy.core.errors import EngineRefused
+from gpufairy.engines.beneath import open_beneath, open_top
 from gpufairy.engines.docker_facts import ImageFacts, group_text, passwd_text
 from gpufairy.engines.docker_spec import Folder, Mount
 from gpufairy.engines.joblog import open_log
@@ -20,11 +20,6 @@ from gpufairy.engines.run_folder import Places, write_private
 
 READABLE = 0o644
 LEAST_UID = 1000  # where Debian, Red Hat and others begin to count people
-OPENAT2 = 437  # the system call's number, the same on all of Linux's architectures but alpha
-NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def check_uid(owner: str, uid: int) -> None:
@@ -37,7 +32,7 @@ def own_folder(path: Path, uid: int) -> None:
     """Made if it is not there, and given to the user if it is still ours: a server that died in between leaves that to the next."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    descriptor = os.open(path, FOLDER)
+    descriptor = open_top(path)
     try:
         _give(descriptor, uid)
     finally:
@@ -134,7 +129,7 @@ def _kind_of(path: Path) -> int:
 def check_folder_beneath(above: Path, below: PurePosixPath, wanted: str) -> None:
     """Whether it is a folder in there, and no link on the way."""
     try:
-        top = os.open(above, FOLDER)
+        top = open_top(above)
         try:
             os.close(open_beneath(top, str(below)))
         finally:
@@ -143,13 +138,3 @@ def check_folder_beneath(above: Path, below: PurePosixPath, wanted: str) -> None
         found = "a link on the way" if error.errno in (errno.ELOOP, errno.EXDEV) else os.strerror(error.errno or 0).lower()
         next_step = "Mount a folder that is there, by its real path."
         raise EngineRefused(f"folder {shown(wanted)} cannot be mounted: {found}", next_step) from error
-
-
-def open_beneath(top: int, path: str) -> int:
-    """A folder's descriptor, by openat2: the kernel itself refuses links and ways out."""
-    how = (ctypes.c_uint64 * 3)(FOLDER, 0, BENEATH | NO_SYMLINKS | NO_MAGICLINKS)
-    descriptor = _libc.syscall(OPENAT2, top, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
-    if descriptor < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), path)
-    return int(descriptor)

@@ -7,8 +7,8 @@ import stat
 import tarfile
 from pathlib import Path
 
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe put in a file's place must not hold us up
+from gpufairy.engines.beneath import FILE, open_if_there, open_top
+
 DEEPEST = 500  # folders within folders: each holds a descriptor while it is gone through
 BARE = {stat.S_IFIFO: tarfile.FIFOTYPE, stat.S_IFCHR: tarfile.CHRTYPE, stat.S_IFBLK: tarfile.BLKTYPE}
 
@@ -21,7 +21,7 @@ class KeptTar:
         self._names: dict[tuple[int, int], str] = {}  # of files with several names, the first of each
 
     def add(self, parent: Path, name: str) -> None:
-        above = os.open(parent, FOLDER)
+        above = open_top(parent)
         try:
             self._add(above, name, name, DEEPEST)
         finally:
@@ -43,7 +43,7 @@ class KeptTar:
             return
 
     def _folder(self, above: int, name: str, path: str, depth: int) -> None:
-        here = self._opened(above, name, FOLDER)
+        here = open_if_there(above, name)
         if here is None:
             return
         try:
@@ -54,7 +54,7 @@ class KeptTar:
             os.close(here)
 
     def _file(self, above: int, name: str, path: str) -> None:
-        here = self._opened(above, name, FILE)
+        here = open_if_there(above, name, FILE)
         if here is None:
             return
         with os.fdopen(here, "rb") as file:
@@ -66,12 +66,6 @@ class KeptTar:
                 self._tar.addfile(header(path, found, tarfile.LNKTYPE, target=first))
                 return
             self._tar.addfile(header(path, found, tarfile.REGTYPE, size=found.st_size), file)
-
-    def _opened(self, above: int, name: str, how: int) -> int | None:
-        try:
-            return os.open(name, how, dir_fd=above)
-        except OSError:  # gone, or a link by now
-            return None
 
 
 def header(path: str, found: os.stat_result, kind: bytes, *, size: int = 0, target: str = "") -> tarfile.TarInfo:

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufairy.core.disk_limit import DiskLimit
+from gpufairy.engines.beneath import FILE, open_if_there, open_top
 
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 QUOTACTL_FD = 443  # the system call's number, the same on all of Linux's architectures but alpha
 PROJECTS = 2  # of the three kinds of quota: users, groups, projects
 GET_QUOTA, SET_QUOTA = 0x800007 << 8 | PROJECTS, 0x800008 << 8 | PROJECTS
@@ -52,7 +51,7 @@ class ProjectQuotas:
     def set_limit(self, home: Path, project: int, limit_bytes: int | None) -> DiskLimit:
         """None: no limit any more. Takes a while for a home with many files, the first time: call it from a thread."""
         try:
-            here = os.open(home, FOLDER)
+            here = open_top(home)
         except OSError as error:
             found = f"{home} cannot be opened: {os.strerror(error.errno or 0).lower()}"
             return DiskLimit(limit_bytes, False, found, "It is made at their first session.")
@@ -71,7 +70,7 @@ class ProjectQuotas:
     def used(self, home: Path, project: int) -> int | None:
         """As the kernel counts it, at this moment; None: it does not."""
         try:
-            here = os.open(home, FOLDER)
+            here = open_top(home)
         except OSError:
             return None
         try:
@@ -148,9 +147,9 @@ def opened_below(top: int) -> Iterator[int]:
 def opened_plain(here: int, name: str, device: int) -> int | None:
     try:
         kind = os.lstat(name, dir_fd=here).st_mode
-        one = os.open(name, FILE, dir_fd=here) if stat.S_ISREG(kind) or stat.S_ISDIR(kind) else None
     except OSError:  # gone meanwhile
         return None
+    one = open_if_there(here, name, FILE) if stat.S_ISREG(kind) or stat.S_ISDIR(kind) else None
     if one is not None and os.fstat(one).st_dev != device:
         os.close(one)
         return None

@@ -8,7 +8,8 @@ from pathlib import Path
 from gpufairy.core.amounts import shown
 from gpufairy.core.errors import NoSuchThing
 from gpufairy.core.result_file import ResultBytes, ResultFile, ResultFiles
-from gpufairy.engines.archive import DEEPEST, FILE, FOLDER, exactly, pumped
+from gpufairy.engines.archive import DEEPEST, exactly, pumped
+from gpufairy.engines.beneath import FILE, open_beneath, open_if_there, open_top
 
 MOST_LOOKED_AT = 10_000  # a hundredth of a second or two; a job may leave millions
 
@@ -37,7 +38,7 @@ def listed(parent: Path, name: str, most: int) -> ResultFiles:
 
 def below(parent: Path, name: str) -> Iterator[ResultFile]:
     try:
-        above = os.open(parent, FOLDER)
+        above = open_top(parent)
     except FileNotFoundError:
         return
     try:
@@ -47,9 +48,8 @@ def below(parent: Path, name: str) -> Iterator[ResultFile]:
 
 
 def entered(above: int, name: str, prefix: str, depth: int) -> Iterator[ResultFile]:
-    try:
-        folder = os.open(name, FOLDER, dir_fd=above)
-    except OSError:  # gone, no longer a folder, or not ours to read: as if it had never been there
+    folder = open_if_there(above, name)
+    if folder is None:  # as if it had never been there
         return
     try:
         with os.scandir(folder) as entries:
@@ -73,19 +73,15 @@ def is_text(path: str) -> bool:
 
 def opened(parent: Path, name: str, path: str) -> int:
     """A descriptor of that very file: one that became a link, a pipe or a folder is none of the results."""
-    *folders, last = path.split("/")
-    if not all(part and part not in (".", "..") and "\0" not in part for part in (*folders, last)) or not is_text(path):
+    if not all(part and part not in (".", "..") and "\0" not in part for part in path.split("/")) or not is_text(path):
         raise not_there(path)
-    steps = [os.open(parent, FOLDER)]
+    above = open_top(parent)
     try:
-        for part in (name, *folders):
-            steps.append(os.open(part, FOLDER, dir_fd=steps[-1]))
-        descriptor = os.open(last, FILE, dir_fd=steps[-1])
+        descriptor = open_beneath(above, f"{name}/{path}", FILE)
     except OSError:
         raise not_there(path) from None
     finally:
-        for step in steps:
-            os.close(step)
+        os.close(above)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise not_there(path)
