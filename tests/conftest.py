@@ -8,12 +8,16 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from album import ALBUM, taken_since
+from order import pytest_collection_modifyitems, pytest_xdist_make_scheduler
+
+__all__ = ["pytest_collection_modifyitems", "pytest_xdist_make_scheduler"]
 
 # Started in the background of a script, pytest ignores Ctrl-C, and so would every command that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -62,13 +66,25 @@ def postgres_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@contextmanager
+def empty_database(folder: Path) -> Iterator[str]:
+    name = f"fairy_{uuid.uuid4().hex}"
+    with psycopg.connect(host=str(folder), user="postgres", dbname="postgres", autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        yield f"postgresql://postgres@/{name}?host={folder}"
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture
 def postgres_url(postgres_folder: Path) -> Iterator[str]:
-    name = f"fairy_{uuid.uuid4().hex}"
-    with psycopg.connect(host=str(postgres_folder), user="postgres", dbname="postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        yield f"postgresql://postgres@/{name}?host={postgres_folder}"
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with empty_database(postgres_folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def postgres_url_of_module(postgres_folder: Path) -> Iterator[str]:
+    with empty_database(postgres_folder) as url:
+        yield url
 
 
 @pytest.fixture

@@ -42,9 +42,12 @@ def test_a_file_deep_below_is_opened_at_once(way, top):
 @pytest.mark.parametrize("path", ["out", "folder/secret", "inside/er/file", "../secret", "deep/../../secret", "/etc/passwd", ""])
 def test_links_ways_out_and_whole_paths_are_refused(way, top, path):
     before = set(os.listdir("/proc/self/fd"))
-    with pytest.raises(OSError) as refused:
-        way(top, path, FILE)
-    assert refused.value.errno in (errno.ELOOP, errno.EXDEV, errno.ENOTDIR, errno.ENOENT)
+    refused = None
+    try:
+        os.close(way(top, path, FILE))
+    except OSError as error:
+        refused = error.errno
+    assert refused in (errno.ELOOP, errno.EXDEV, errno.ENOTDIR, errno.ENOENT)
     assert set(os.listdir("/proc/self/fd")) == before
 
 
@@ -66,12 +69,12 @@ def test_what_is_not_what_was_asked_for_is_as_if_it_were_not_there(top):
 def test_an_old_kernel_is_served_by_steps(top, monkeypatch):
     monkeypatch.setattr("gpufairy.engines.beneath.OPENAT2", 100_000)  # a call that no kernel has
     os.close(open_beneath(top, "deep/er/file", FILE))
-    with pytest.raises(OSError, match="[Ll]ink"):
+    with pytest.raises(OSError, match=r"[Ll]ink"):
         open_beneath(top, "out", FILE)
 
 
 def test_a_folder_of_ours_that_became_a_link_is_no_top(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    with pytest.raises(OSError, match="link|directory"):
+    with pytest.raises(OSError, match=r"link|directory"):
         open_top(tmp_path / "link")
