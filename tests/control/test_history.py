@@ -78,6 +78,16 @@ async def test_a_report_is_kept_with_what_was_held_then(scene: Scene):
     assert gpu.columns["held"].mean == [1.0, 1.0, 1.0]
 
 
+async def test_who_sat_down_since_the_last_look_is_not_written_down_as_holding_nothing(scene: Scene):
+    chronicle = Chronicle(scene.house)
+    scene.clock.go_on(MINUTE)
+    await chronicle.take(a_sample(scene))
+    session = await a_running_session(scene)
+    scene.clock.go_on(timedelta(milliseconds=500))
+    await chronicle.take(a_sample(scene, seconds=0.5, sessions=(SessionReading(session.id, 1.5, 2**30),)))
+    assert (await chronicle.series(Kind.SESSION, session.id, NOW)).columns["gpus_held"].mean == [1.0]
+
+
 async def test_a_report_that_comes_late_counts_for_those_who_held_the_gpu_at_its_time(scene: Scene):
     chronicle, session = Chronicle(scene.house), await a_running_session(scene)
     scene.clock.go_on(MINUTE)

@@ -64,7 +64,7 @@ class Chronicle:
         arrivals = []
         for one in heard:
             sample, is_late = one.sample, now - one.sample.at > LATE
-            holders = self._holders_then(sample, late, now) if is_late else self._holders_now(sample.node, now)
+            holders = self._holders_then(sample, late, now) if is_late else self._holders_now(sample, now)
             points = points_of(sample, self._before.get((sample.node, is_late)), holders.held, holders.owners)
             arrivals.append(Arrival(sample.node, sample.at, one.sent_at, now, sample.seconds, points))
             self._before[sample.node, is_late] = sample
@@ -121,12 +121,19 @@ class Chronicle:
             if session.seat is not None and session.placed_at is not None
         ]
 
-    def _holders_now(self, node: str, now: datetime) -> OnNode:
-        if self._looked_at is None or not timedelta() <= now - self._looked_at < SEEN_FOR:
+    def _holders_now(self, sample: NodeSample, now: datetime) -> OnNode:
+        fresh = self._looked_at is not None and timedelta() <= now - self._looked_at < SEEN_FOR
+        if not fresh or self._has_newcomer(sample):
             self._looked_at, self._holders = now, {}
             for seat in self.live(now):
                 self._holders.setdefault(seat.seat.node, OnNode()).add(seat)
-        return self._holders.get(node, OnNode())
+        return self._holders.get(sample.node, OnNode())
+
+    def _has_newcomer(self, sample: NodeSample) -> bool:
+        """One that got its seat since it was looked up who holds what: it would be written down as holding nothing."""
+        known = self._holders.get(sample.node, OnNode()).owners
+        told = {one.session_id for one in sample.sessions} | {process.owner.session_id for process in sample.processes}
+        return any(one in self._house.book.active for one in told.difference(known) if one is not None)
 
     async def _held_over(self, ats: Sequence[datetime]) -> Sequence[HeldSeat]:
         """Seats given back since, that were held at one of these times or in between."""
