@@ -165,6 +165,13 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "tests/core/test_roster_file.py::test_any_bytes_are_read_or_refused_in_words_and_never_crash",
         "tests/core/test_cgroup.py::test_no_text_is_too_strange",
     ),
+    "The API's description is complete and true: every call in it answers as it says, and none with a server error": (
+        f"{ATTACKS}/test_schemathesis.py::test_every_operation_answers_as_the_description_says_and_never_with_a_server_error",
+        f"{ATTACKS}/test_schemathesis.py::test_what_is_a_list_is_described_as_one",
+        "tests/control/test_description.py::test_every_body_that_a_route_reads_is_described_by_the_model_that_reads_it",
+        "tests/control/test_description.py::test_every_route_with_a_body_has_its_schema_with_what_is_required",
+        "tests/control/test_description.py::test_credentials_are_those_of_the_table_of_rights",
+    ),
     "What somebody puts into the variables of a session is shown to them alone": (
         f"{ATTACKS}/test_others_things.py::test_values_of_variables_are_their_owners_alone_and_admins_see_the_names",
         f"{ATTACKS}/test_secrets.py::test_none_is_in_an_answer_even_to_an_admin",

@@ -105,3 +105,15 @@ async def test_a_gpu_whose_mps_cannot_be_given_up_is_not_cut_and_says_why(tmp_pa
         assert not scissors.orders
         assert scene.house.nodes[0].gpus[0].mig is None
         assert CutJournal(tmp_path / "mig").orders() == []
+
+
+async def test_a_name_that_is_no_gpus_is_never_the_name_of_a_file(tmp_path):
+    """An order that nobody can read is set aside: one outside the journal must not be looked for at all."""
+    outside = tmp_path / "outside.order.json"
+    outside.write_text("not ours")
+    async with a_house(tmp_path, node=a_cut_node()) as scene:
+        cutter = a_cutter(scene, tmp_path, FakeScissors())
+        for name in ("../outside", str(outside).removesuffix(".order.json"), "0" * 4096, "\0", ""):
+            with pytest.raises(NoSuchThing, match="no GPU"):
+                await cutter.apply(name, ["1g.5gb"], "ann")
+    assert outside.read_text() == "not ours"

@@ -142,7 +142,8 @@ def test_odd_names_are_just_not_there(server, name):
 
 def test_pages_that_are_not_there_and_methods_that_are_not_taken_are_problems_too(server):
     assert ask(server.url, "GET", "/nope").json["status"] == 404
-    assert ask(server.url, "PUT", SESSIONS, token=server.token).json["status"] == 405
+    refused = ask(server.url, "PUT", SESSIONS, token=server.token)
+    assert (refused.json["status"], refused.headers["allow"]) == (405, "GET, POST")
 
 
 def test_a_name_in_use_is_refused_and_free_again_when_the_session_has_ended(server, fairy):

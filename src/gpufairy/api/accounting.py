@@ -28,7 +28,7 @@ def routes(context: Context) -> APIRouter:
         *,
         month: str = Query("this", max_length=20, description="2026-11, a year such as 2026, this or last"),
         by: AccountBy = AccountBy.USER,
-        format: str = Query("json", max_length=10, description="json, csv or html"),
+        format: str = Query("json", max_length=10, description="json, csv or html", json_schema_extra={"enum": ["json", "csv", "html"]}),
         language: str = Query("en", max_length=5, description="of the html: en or ko"),
     ) -> Response:
         """What was held, used and drawn, and what it costs. Yours; admins see all. Null is not known. Sums are those of the ledger."""

@@ -105,7 +105,7 @@ def add_for_admins(router: APIRouter, context: Context) -> None:
         body = read(AcceptBody, await json_body(request), "accept")
         return JSONResponse(agent_shape(await govern.accept_agent(context.house, caller_of(request).user.name, name, body.fingerprint)))
 
-    @router.delete("/{name}")
+    @router.delete("/{name}", status_code=204)
     async def remove(request: Request, name: str) -> Response:
         """Take no more reports of this host. What it told stays in the history."""
         await govern.forget_agent(context.house, caller_of(request).user.name, name)

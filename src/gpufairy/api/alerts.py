@@ -1,7 +1,7 @@
 """Routes of alerts: what fires, what is silenced, where it is told. And of each user's own: where they are told of their sessions."""
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from gpufairy.api.alert_shapes import alert_shape, channel_shape, rule_shape, silence_shape, uptime_shape, user_channel_shape
@@ -10,7 +10,7 @@ from gpufairy.api.door import caller_of, json_body
 from gpufairy.api.policy import API
 from gpufairy.control.alert_desk import AlertDesk
 from gpufairy.core.alert_rules import RULES
-from gpufairy.core.errors import BadInput, Conflict
+from gpufairy.core.errors import Conflict
 from gpufairy.wire.alerts import SilenceBody, UserChannelBody, moment
 from gpufairy.wire.read import read
 
@@ -34,11 +34,11 @@ def desk_of(context: Context) -> AlertDesk:
 
 def add_alerts(router: APIRouter, context: Context) -> None:
     @router.get("/alerts", tags=["alerts"])
-    async def alerts(past: bool = False, node: str = "", rule: str = "", limit: int = 100, after: str | None = None) -> dict[str, Any]:
+    async def alerts(
+        past: bool = False, node: str = "", rule: str = "", limit: int = Query(100, ge=1, le=MOST), after: str | None = None
+    ) -> dict[str, Any]:
         """What fires or is pending now, the worst first; with `past`, what is over, the newest first."""
         desk = desk_of(context)
-        if not 1 <= limit <= MOST:
-            raise BadInput(f"limit: {limit} is not between 1 and {MOST}", "Ask for fewer at a time, and go on with `after`.")
         if past:
             before = None if after is None else moment(after, "after")
             found = await context.house.store.alerts.past(limit=limit, before=before, node=node, rule=rule)
@@ -77,7 +77,7 @@ def add_silences(router: APIRouter, context: Context) -> None:
         body = read(SilenceBody, await json_body(request), "silence")
         return JSONResponse(silence_shape(await desk_of(context).silence(caller_of(request).user.name, body)), 201)
 
-    @router.delete("/alerts/silences/{silence_id}", tags=["alerts"])
+    @router.delete("/alerts/silences/{silence_id}", status_code=204, tags=["alerts"])
     async def unsilence(request: Request, silence_id: str) -> Response:
         """End it now."""
         await desk_of(context).unsilence(caller_of(request).user.name, silence_id)
@@ -113,7 +113,7 @@ def add_messages(router: APIRouter, context: Context) -> None:
         body = read(UserChannelBody, await json_body(request), "messages")
         return user_channel_shape(await desk_of(context).put_channel(caller_of(request).user.name, body))
 
-    @router.delete("/messages/{kind}", tags=["people"])
+    @router.delete("/messages/{kind}", status_code=204, tags=["people"])
     async def remove(request: Request, kind: str) -> Response:
         """Be told no more by that."""
         await desk_of(context).remove_channel(caller_of(request).user.name, kind)

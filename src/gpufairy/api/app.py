@@ -1,6 +1,7 @@
 """The API as one application: routes, the guard before them, errors as problems."""
-import html
-from typing import Any
+import asyncio
+import json
+from functools import cache
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -41,6 +42,8 @@ from gpufairy.api import (
     terminal,
 )
 from gpufairy.api.context import Context
+from gpufairy.api.description import DescribedApp
+from gpufairy.api.docs_page import docs_page
 from gpufairy.api.door import BodyLimit, StreamPlaces, guard
 from gpufairy.api.policy import API
 from gpufairy.api.problems import on_fairy_error, on_fault, on_http_error, problem
@@ -49,7 +52,7 @@ from gpufairy.core.errors import FairyError
 
 
 def make_app(context: Context) -> FastAPI:
-    app = FastAPI(
+    app = DescribedApp(
         title="gpufairy", version=__version__, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False,
         dependencies=[Depends(guard(context.house.registry, context.url))],
     )  # fmt: skip
@@ -79,24 +82,21 @@ async def on_bad_query(request: Request, error: Exception) -> Response:
 
 
 def add_docs(app: FastAPI) -> None:
+    """Both are made once, in a thread of their own: a third of a second is long for whoever types in a terminal meanwhile."""
+
+    @cache
+    def for_machines() -> bytes:
+        return json.dumps(app.openapi(), ensure_ascii=False).encode()
+
+    @cache
+    def for_people() -> str:
+        return docs_page(app.openapi())
+
     @app.get(f"{API}/openapi.json", include_in_schema=False)
-    async def openapi() -> dict[str, Any]:
-        return app.openapi()
+    async def openapi() -> Response:
+        return Response(await asyncio.to_thread(for_machines), media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         """All routes on one page, readable without a script."""
-        rows = [
-            ROW.format(method=method.upper(), path=html.escape(path), what=html.escape(route.get("description", "")))
-            for path, methods in app.openapi()["paths"].items()
-            for method, route in methods.items()
-        ]
-        return HTMLResponse(DOCS.format(version=__version__, rows="\n".join(rows), api=API))
-
-
-ROW = "<tr><td><b>{method}</b></td><td><code>{path}</code></td><td>{what}</td></tr>"
-DOCS = """<!doctype html><html lang="en"><meta charset="utf-8"><title>gpufairy API</title>
-<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}}
-td{{padding:.3rem .8rem;vertical-align:top}}</style>
-<h1>gpufairy {version}: the API</h1><p>Send <code>Authorization: Bearer TOKEN</code>. Errors are <code>application/problem+json</code>.
-The same for machines: <a href="{api}/openapi.json">openapi.json</a>.</p><table>{rows}</table></html>"""
+        return HTMLResponse(await asyncio.to_thread(for_people))

@@ -23,7 +23,7 @@ def routes(context: Context) -> APIRouter:
         now = house.clock()
         return {"items": [{**window_shape(one), "open": one.runs(now)} for one in house.maintenance.windows()], "next": None}
 
-    @router.post("/nodes/{name}/maintenance")
+    @router.post("/nodes/{name}/maintenance", status_code=201)
     async def plan(request: Request, name: str) -> JSONResponse:
         """Say when a host is worked on: nothing starts there that would not be over before, nobody is told that it is away."""
         body = read(WindowBody, await json_body(request), "maintenance")

@@ -5,6 +5,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from gpufairy.api.policy import POLICY, WEBSOCKET
 from gpufairy.core import errors
 
 STATUS: dict[type[errors.FairyError], int] = {
@@ -34,6 +35,18 @@ TITLES = {
     errors.NotDelivered: "Not delivered", errors.NotLeader: "Another server leads",
     errors.IllegalStep: "A fault of ours", errors.FairyError: "A fault of ours",
 }  # fmt: skip
+OF_CONNECTIONS = {408: "Too slow", 431: "Too large"}  # told where they are read, before any route is known
+PROBLEM_TYPE = "application/problem+json"
+PROBLEM: dict[str, Any] = {
+    "description": "What is wrong, on which thing, and in `next` what to do.",
+    "type": "object",
+    "properties": {
+        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"}, "detail": {"type": "string"},
+        "next": {"type": "string"},
+    },
+    "required": ["type", "title", "status", "detail", "next"],
+    "additionalProperties": False,
+}  # fmt: skip
 COME_AGAIN_S = 5  # the beat of those who report
 HTTP_ERRORS = {
     404: ("No such page", "there is nothing at {path}", "See /docs for all there is."),
@@ -44,7 +57,16 @@ HTTP_ERRORS = {
 def problem(status: int, title: str, detail: str, next_step: str = "") -> JSONResponse:
     body: dict[str, Any] = {"type": f"about:blank#{title.lower().replace(' ', '-')}", "title": title, "status": status, "detail": detail}
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    return JSONResponse({**body, "next": next_step}, status, headers, media_type="application/problem+json")
+    return JSONResponse({**body, "next": next_step}, status, headers, media_type=PROBLEM_TYPE)
+
+
+def titles_by_status() -> dict[int, str]:
+    """In words what a status may mean: the first of several is the most usual."""
+    found: dict[int, list[str]] = {}
+    for kind, status in STATUS.items():
+        found.setdefault(status, []).append(TITLES[kind])
+    told = {status: ", ".join(dict.fromkeys(titles)) for status, titles in found.items()}
+    return dict(sorted((told | OF_CONNECTIONS).items()))
 
 
 async def on_fairy_error(request: Request, error: Exception) -> Response:
@@ -65,7 +87,15 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title, detail, next_step = HTTP_ERRORS.get(error.status_code, ("Refused", str(error.detail), ""))
     said = detail.format(path=ascii(request.url.path)[1:-1][:200], method=request.method)
-    return problem(error.status_code, title, said, next_step)
+    answer = problem(error.status_code, title, said, next_step)
+    if error.status_code == 405:
+        answer.headers["Allow"] = ", ".join(taken_at(getattr(request.scope.get("route"), "path", "")))
+    return answer
+
+
+def taken_at(path: str) -> list[str]:
+    """All methods: Starlette names those of one route alone, and a path has a route for each."""
+    return [method for method, known in POLICY if known == path and method != WEBSOCKET]
 
 
 async def on_fault(request: Request, error: Exception) -> Response:

@@ -91,6 +91,7 @@ class Cutter:
 
     async def apply(self, uuid: str, wanted: Sequence[str], actor: str, why: str = "") -> Applied:
         """Asked twice for the same it is done once. Raises Conflict where it does not fit or somebody is in the way."""
+        self._looks.check_known(uuid)  # it becomes the name of a file in the journal
         async with self._one_at_a_time:
             await self._finish(uuid)
             seen = await self._looks.driver(uuid)

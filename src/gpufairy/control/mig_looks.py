@@ -105,6 +105,10 @@ class Looks:
     def _table(self, gpu: Gpu) -> MigTable | None:
         return self._tables.get(gpu.uuid) or gpu.mig or mig_tables().get(gpu.kind)
 
+    def check_known(self, uuid: str) -> None:
+        """Raises NoSuchThing, or EngineRefused for one that is lost."""
+        self._find(uuid)
+
     def _find(self, uuid: str) -> tuple[str, Gpu]:
         gpus = {gpu.uuid: (node.name, gpu) for node in self._house.nodes for gpu in node.gpus}
         if uuid not in gpus and (lost := self._house.found_gpu(uuid)) is not None:
