@@ -1,4 +1,5 @@
 """A cloud in memory that does what it is told, as far as the test lets it; and an engine on which nodes of a pool come when they are asked for."""
+import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -18,6 +19,7 @@ class FakeCloud:
     waits: list[str] = field(default_factory=list)  # what is said, one call after the other, before it is done
     errors: list[FairyError] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
+    holds: dict[str, asyncio.Event] = field(default_factory=dict)  # calls that are done when these are set
 
     async def machine(self, pool: Pool) -> Machine:
         return replace(G5, instance=pool.machine.instance)
@@ -31,6 +33,8 @@ class FakeCloud:
             raise self.errors.pop(0)
         if self.waits:
             return self.waits.pop(0)
+        if "make" in self.holds:
+            await self.holds["make"].wait()
         self.made[pool.name] = pool
         return ""
 
@@ -40,6 +44,8 @@ class FakeCloud:
             raise self.errors.pop(0)
         if self.waits:
             return self.waits.pop(0)
+        if "remove" in self.holds:
+            await self.holds["remove"].wait()
         self.made.pop(pool.name, None)
         return ""
 

@@ -1,4 +1,5 @@
 """Pools as the server keeps them: written first, done second, taken up again after a kill; and sessions that wake a node and move to it."""
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -90,6 +91,55 @@ async def test_a_server_that_was_killed_goes_on_where_it_was(tmp_path, cloud):
         await prepare(third, cloud)
         await look(third)
         assert (third.house.pools.all(), cloud.made) == ([], {})
+
+
+async def test_a_server_that_dies_while_the_cloud_takes_its_time_has_written_down_who_asked(tmp_path, cloud):
+    cloud.holds = {"make": asyncio.Event(), "remove": asyncio.Event()}
+    async with a_house(tmp_path, gpus=0) as first:
+        await prepare(first, cloud)
+        await cut_short(add(first), lambda: cloud.calls == ["make"])
+    cloud.holds["make"].set()
+    async with a_house(tmp_path, gpus=0) as second:
+        await prepare(second, cloud)
+        assert await deeds(second) == ["pool_added"]
+        await look(second)
+        await add(second)
+        await cut_short(remove_pool(second.house, "admin", "train-gpu"), lambda: cloud.calls[-1] == "remove")
+    cloud.holds["remove"].set()
+    async with a_house(tmp_path, gpus=0) as third:
+        await prepare(third, cloud)
+        await look(third)
+        assert (third.house.pools.all(), cloud.made, await deeds(third)) == ([], {}, ["pool_added", "pool_removed"])
+
+
+async def cut_short(deed, is_far_enough) -> None:
+    task = asyncio.create_task(deed)
+    await until(is_far_enough)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(look) -> None:
+    async with asyncio.timeout(10):
+        while not look():  # noqa: ASYNC110 - a cloud rings no bell
+            await asyncio.sleep(0)
+
+
+async def deeds(scene) -> list[str]:
+    return [event.what for event in await scene.house.store.events.page(limit=100) if event.session_id == "pool:train-gpu"]
+
+
+async def test_a_pool_removed_while_it_is_looked_after_is_gone_and_not_made_again(scene, cloud):
+    await add(scene)
+    cloud.holds["make"] = asyncio.Event()
+    mending = asyncio.create_task(look(scene, timedelta(hours=1)))
+    await until(lambda: cloud.calls.count("make") == 2)
+    removing = asyncio.create_task(remove_pool(scene.house, "admin", "train-gpu"))
+    await until(lambda: scene.house.pools.named("train-gpu").state is PoolState.REMOVING)
+    cloud.holds["make"].set()
+    await asyncio.gather(mending, removing)
+    assert (scene.house.pools.all(), cloud.made, cloud.calls[-1]) == ([], {}, "remove")
+    assert await scene.house.store.pools.all() == []
 
 
 async def test_the_same_again_changes_nothing_and_other_bounds_are_changed(scene, cloud):

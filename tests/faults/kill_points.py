@@ -1,40 +1,24 @@
-"""A server killed at each failpoint: which scene passes it on which engine, on which stage, and the cycle of one death."""
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+"""A server killed at each failpoint: which scene passes it on which engine, and the cycle of one death."""
+from collections.abc import Callable
 
-from bench.server import LiveServer
-from kill_scenes import (
-    OTHER_IMAGE,
+from kill_outside import Lettered, PoolMade, PoolRemoved
+from kill_scene import Scene, begin_start
+from kill_sessions import (
     Adopted,
-    BackedUp,
     Committed,
-    Cut,
     Expired,
     Job,
     Kept,
     Preempted,
     Reclaimed,
     Refused,
-    Restored,
     Retried,
-    Scene,
     Silent,
     Stopped,
     Swapped,
-    Upgraded,
-    begin_start,
 )
 from kill_stage import Stage
-from witness import containers_of, pods_of
-
-from daemons import RealDaemon, server_id
-from images import BUSYBOX_IMAGE, busybox_layer, image_tar
-from kube.cluster import Cluster
-from kube.tools import TOOLS_IMAGE
-from kube.volumes import volumes
+from kill_upkeep import BackedUp, Cut, Restored, Upgraded
 
 Make = Callable[[], Scene]
 
@@ -61,6 +45,7 @@ ON_PROCESS: dict[str, Make] = {
     "after_preempted_written": Preempted,
     "after_reclaimed_written": Reclaimed,
     **dict.fromkeys(("after_cut_ordered_before_cut", "after_cut_before_noted", "after_cut_noted_before_closed"), Cut),
+    **dict.fromkeys(("before_letter_sent", "after_letter_sent_before_noted"), Lettered),
     "after_backup_packed_before_named": BackedUp,
     "after_old_aside_before_restored": Restored,
     "after_database_before_files_restored": lambda: Restored(new=True),
@@ -95,63 +80,20 @@ ON_KUBERNETES: dict[str, Make] = {
     "after_requeued_written": Retried,
     "after_adopted_written": Adopted,
 }  # fmt: skip
-TABLES = {"process": ON_PROCESS, "docker": ON_DOCKER, "kubernetes": ON_KUBERNETES}
+# With Karpenter, the one cloud that can be had on a machine of one's own.
+ON_POOLS: dict[str, Make] = {
+    **dict.fromkeys(("before_pool_make", "after_device_plugin_before_node_pool", "after_pool_make_before_noted"), PoolMade),
+    **dict.fromkeys(("before_pool_remove", "after_node_pool_gone_before_device_plugin", "after_pool_remove_before_noted"), PoolRemoved),
+}
+ON_POSTGRES: dict[str, Make] = {point: ON_PROCESS[point] for point in (*JOB, *STOP, "after_requeued_written")}
+TABLES = {"process": ON_PROCESS, "docker": ON_DOCKER, "kubernetes": ON_KUBERNETES, "pools": ON_POOLS, "postgres": ON_POSTGRES}
 # With processes these have been seen already; with containers they are in the long run alone.
 SAME_ON_DOCKER = (
     "after_launch_ordered_written", "before_launch", "after_ready_written", "after_exited_written", "before_clear",
     "after_told_to_stop_written", "before_gone_written",
 )  # fmt: skip
-DOCKER_SETTINGS = """
-[images]
-default = "{image}"
-allow = ["fairy-test/*", "fairy-kp/*"]
-pull = false
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 16
-memory = "32GiB"
-[policy]
-stop_grace = "3s"
-[backup]
-every = "off"
-"""
-KUBERNETES_SETTINGS = """
-[images]
-default = "docker.io/{image}"
-[server]
-listen = "{address}"
-[kubernetes]
-kubeconfig = "{kubeconfig}"
-namespace = "{namespace}"
-tools_image = "{tools}"
-nodes = "kubernetes.io/hostname={node}"
-homes.storage_class = "{storage}"
-homes.size = "1Gi"
-[policy]
-stop_grace = "3s"
-[backup]
-every = "off"
-"""
-PROCESS_SETTINGS = """
-[node]
-cpus = 8
-memory = "16GiB"
-name = "box"
-[policy]
-silent_after = "1s"
-stop_grace = "3s"
-preempt_after = "1s"
-preempt_notice = "1s"
-[reclaim.teams.strict]
-idle_after = "3s"
-grace = "1s"
-lend = false
-stop = true
-[backup]
-every = "off"
-"""
+# Each new server waits 15 s for the lease of the dead one: the rest is in the long run alone.
+TELLING_ON_POSTGRES = ("before_commit", "after_commit", "after_launch_before_noted", "after_told_to_stop_written", "after_requeued_written")
 
 
 def killed_at(stage: Stage, point: str, scene: Scene, *, again: int = 0) -> None:
@@ -171,52 +113,3 @@ def killed_at(stage: Stage, point: str, scene: Scene, *, again: int = 0) -> None
     stage.back()
     scene.settle(stage)
     stage.check()
-
-
-@contextmanager
-def process_stage(folder: Path) -> Iterator[Stage]:
-    stage = Stage(LiveServer(folder, PROCESS_SETTINGS, ("--simulate", "3xA100-40GB")))
-    try:
-        stage.open()
-        yield stage
-    finally:
-        stage.end()
-
-
-@contextmanager
-def docker_stage(daemon: RealDaemon) -> Iterator[Stage]:
-    layer = busybox_layer()
-    layer.file("etc/other", b"another image\n")
-    daemon.load(image_tar(OTHER_IMAGE, layer))
-    folder = Path(tempfile.mkdtemp(prefix="fairy-kp-"))  # short: a socket's path has at most 107 bytes
-    live = LiveServer(folder, DOCKER_SETTINGS.format(image=BUSYBOX_IMAGE, socket=daemon.socket), ("--simulate", "2xA100-40GB"), engine="docker")
-    stage = Stage(live, containers_of(daemon, (live.data / "server-id").read_text))
-    try:
-        stage.open()
-        yield stage
-    finally:
-        stage.end()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def kubernetes_stage(cluster: Cluster) -> Iterator[Stage]:
-    """`cluster` has the tools' image."""
-    folder, namespace = Path(tempfile.mkdtemp(prefix="fairy-kp-")), f"fairy-{server_id()}"
-    with volumes(cluster, 2) as storage:
-        cluster.namespace(namespace, {"pod-security.kubernetes.io/enforce": "restricted"})
-        settings = KUBERNETES_SETTINGS.format(
-            image=BUSYBOX_IMAGE, address=cluster.address, kubeconfig=cluster.kubeconfig, namespace=namespace, tools=TOOLS_IMAGE,
-            node=cluster.node, storage=storage,
-        )  # fmt: skip
-        stage = Stage(LiveServer(folder, settings, engine="kubernetes"), pods_of(cluster, namespace))
-        stage.witness.homes.append(cluster.folder / "volumes")
-        stage.witness.late_s = 15.0  # a kubelet tells what has ended when it comes to it
-        stage.defaults, stage.asks_free = {"gpus": "0", "cpus": "0.05", "memory": "64MiB"}, False
-        try:
-            stage.open()
-            yield stage
-        finally:
-            stage.end()
-            cluster.answer("DELETE", f"/api/v1/namespaces/{namespace}")
-            shutil.rmtree(folder, ignore_errors=True)

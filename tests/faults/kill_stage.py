@@ -8,9 +8,12 @@ from typing import Any
 
 from bench.server import LiveServer
 from witness import Ids, Witness, processes_of, uptime_s, work
+from witness_tables import SqliteTables, Tables
 
+from endpoints import HttpEndpoint
 from gpufairy.client.errors import Problem, ServerNotReached
 from gpufairy.core import failpoints
+from kube.cluster import Cluster
 from waits import until, wait_for_state
 
 START = str(Path(__file__).with_name("server.py"))
@@ -22,12 +25,16 @@ CANARY = "canary-5f0d1c"  # in what users give their sessions: it must never com
 class Stage:
     """One data folder, one server after the other in it."""
 
-    def __init__(self, live: LiveServer, running: Ids | None = None) -> None:
+    steady = ""  # the session that must live through all that comes; empty: none can run there
+    inbox: HttpEndpoint | None = None  # of admins' letters
+    cluster: Cluster | None = None
+
+    def __init__(self, live: LiveServer, running: Ids | None = None, tables: Tables | None = None) -> None:
         self.server = live
         live.program = (START,)
         self.armed = live.folder / "armed"
         live.env[failpoints.VARIABLE] = str(self.armed)
-        self.witness = Witness(live.data, running or processes_of(live.data))
+        self.witness = Witness(live.data, running or processes_of(live.data), tables or SqliteTables(live.data / "fairy.db"))
         self.acknowledged: dict[str, str] = {}  # session ids, by the names they were asked for
         self._bodies: dict[str, dict[str, Any]] = {}
         self.number = 0
@@ -106,8 +113,9 @@ class Stage:
 
     def check(self) -> None:
         self.witness.check(self.client if self.asks_free else None)
-        assert len(self.witness.ran(self.steady)) == 1, "the one that was to live through it began again"
-        assert self.witness.lives(self.steady), "the one that was to live through it is gone"
+        if self.steady:
+            assert len(self.witness.ran(self.steady)) == 1, "the one that was to live through it began again"
+            assert self.witness.lives(self.steady), "the one that was to live through it is gone"
         known = {name: session_id for session_id, name in self.witness.rows("select id, name from sessions")}
         lost = {name: one for name, one in self.acknowledged.items() if known.get(name) != one}
         assert lost == {}, f"acknowledged, and not there: {lost}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.server import LiveServer
 from witness import Witness, processes_of
+from witness_tables import SqliteTables
 
 from history import Asker, faults
 from waits import until
@@ -33,7 +34,7 @@ def run(kills: int, seed: int = 20261116, folder: Path | None = None) -> Found:
             return run(kills, seed, Path(made))
     chance = random.Random(seed)
     with LiveServer(folder, SETTINGS) as server:
-        witness, slowest_s = Witness(server.data, processes_of(server.data)), 0.0
+        witness, slowest_s = Witness(server.data, processes_of(server.data), SqliteTables(server.data / "fairy.db")), 0.0
         askers = [Asker(server.client(), f"asker{number}", seed + number) for number in range(ASKERS)]
         for asker in askers:
             asker.start()

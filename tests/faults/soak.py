@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.server import LiveServer
 from collector_scene import Collector
 from witness import Witness, processes_of
+from witness_tables import SqliteTables
 
 import history
 from fake_nvml import FakeGpu, FakeMachine, FakeNvml
@@ -96,7 +97,7 @@ def _soaked(folder: Path, seconds: float, seed: int) -> int:
     driver = FakeNvml(folder / "driver")
     driver.write(FakeMachine((FakeGpu(uuid="GPU-soak-0", used_mib=1100, utilisation=50),)))
     with LiveServer(folder / "fairy", SETTINGS) as server:
-        witness = Witness(server.data, processes_of(server.data))
+        witness = Witness(server.data, processes_of(server.data), SqliteTables(server.data / "fairy.db"))
         with Collector(folder / "agent", "agent", "--server", server.url, "--name", "far", fake=driver) as agent:
             until(lambda: [one for one in server.client().agents() if one["state"] == "waiting"], "the agent", 60)
             server.fairy("node", "accept", "--all", "--yes")

@@ -16,12 +16,14 @@ FAKE_DRIVER = "a fake NVML library; the same was run on an H200 where that harms
 FAULTS = (
     Fault(
         "server_killed", "`kill -9` of the server at every step of every change, and again and again under load",
-        "It serves again within 5 s. What runs keeps its PID; nothing that was acknowledged is lost, nothing starts twice. `fairy run` and open "
-        "pages go on by themselves.",
+        "It serves again within 5 s; on PostgreSQL after the 15 s of the lease. What runs keeps its PID; nothing that was acknowledged is lost, "
+        "nothing starts twice, no letter stays unsent. `fairy run` and open pages go on by themselves.",
         (
             "tests/faults/test_kill_points.py", "tests/faults/test_kill_points_docker.py", "tests/faults/test_kill_points_kubernetes.py",
-            "tests/faults/test_random_kills.py", "tests/journeys/test_kill.py", "tests/journeys/test_containers.py::test_a_restart_of_the_server_cuts_no_shell_and_loses_no_container",
+            "tests/faults/test_kill_points_postgres.py", "tests/faults/test_kill_points_pools.py", "tests/faults/test_random_kills.py",
+            "tests/journeys/test_kill.py", "tests/journeys/test_containers.py::test_a_restart_of_the_server_cuts_no_shell_and_loses_no_container",
         ),
+        "of pools: Karpenter in its flavour for kwok",
     ),
     Fault(
         "agent_killed", "`kill -9` of an agent or a collector in a loop",

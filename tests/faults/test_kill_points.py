@@ -1,7 +1,8 @@
 """`kill -9` of the server at every failpoint, with processes as sessions: nothing is lost, nothing runs twice, as an independent reader sees it."""
 import pytest
-from kill_points import ON_PROCESS, killed_at, process_stage
-from kill_scenes import Booked
+from kill_points import ON_PROCESS, killed_at
+from kill_sessions import Booked
+from kill_stages import process_stage
 
 pytestmark = pytest.mark.slow
 

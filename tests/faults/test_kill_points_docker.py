@@ -1,6 +1,7 @@
 """`kill -9` of the server at the failpoints around containers, on a real dockerd."""
 import pytest
-from kill_points import ON_DOCKER, SAME_ON_DOCKER, docker_stage, killed_at
+from kill_points import ON_DOCKER, SAME_ON_DOCKER, killed_at
+from kill_stages import docker_stage
 from lengths import length_s
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]

@@ -1,6 +1,7 @@
 """`kill -9` of the server at the failpoints around pods, on a real Kubernetes."""
 import pytest
-from kill_points import ON_KUBERNETES, killed_at, kubernetes_stage
+from kill_points import ON_KUBERNETES, killed_at
+from kill_stages import kubernetes_stage
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -1,10 +1,9 @@
-"""An independent reader: its own SQL on the database file, the container engine's and the cluster's own answers, /proc, and what the workloads
+"""An independent reader: its own SQL on the database, the container engine's and the cluster's own answers, /proc, and what the workloads
 themselves wrote down. Nothing of the product is asked, but for what it says is free, which must agree with all that.
 """
 import contextlib
 import json
 import os
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lengths import length_s
+from witness_tables import Rows, Tables
 
 from waits import until
 
@@ -49,6 +49,7 @@ class Ran:
 class Witness:
     data: Path
     running: Ids
+    tables: Tables
     homes: list[Path] = field(default_factory=list)  # beside those in the data folder
     late_s: float = LATE_S
     away: list[tuple[float, float]] = field(default_factory=list)  # uptimes between which no server was there
@@ -59,9 +60,8 @@ class Witness:
         """The database is another one from now on."""
         self._ended.clear()
 
-    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with contextlib.closing(sqlite3.connect(f"file:{self.data / 'fairy.db'}?mode=ro", uri=True, timeout=10)) as database:
-            return database.execute(query, values).fetchall()
+    def rows(self, query: str, *values: object) -> Rows:
+        return self.tables.rows(query, *values)
 
     def folders(self) -> list[Path]:
         return [path for home in [self.data / "sessions" / "home", *self.homes] for path in home.glob("**/witness")]
@@ -109,8 +109,7 @@ class Witness:
         return f"{missing} are written as running, and do not" if (missing := written - runs.keys()) else ""
 
     def check_files(self) -> None:
-        assert self.rows("pragma integrity_check") == [("ok",)]
-        assert self.rows("pragma foreign_key_check") == []
+        self.tables.check()
         names = self.rows("select owner, name, count(*) from sessions where phase <> 'ended' group by owner, name having count(*) > 1")
         assert names == [], f"two sessions of one name: {names}"
         ended = {row[0]: row for row in self.rows("select * from sessions where phase = 'ended'")}

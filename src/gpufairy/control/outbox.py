@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpufairy.control.clock import Clock
+from gpufairy.core import failpoints
 from gpufairy.core.delivery import GIVE_UP_AFTER, Pace, delivered, failed, may_send
 from gpufairy.core.errors import FairyError, NoSuchThing, NotDelivered
 from gpufairy.core.letter import Item, Letter, letter_of
@@ -124,5 +125,7 @@ class Outbox:
             await self._rows.give_up(channel, fresh[-1].number, NO_CHANNEL, self._clock())
             raise NotDelivered(f"{channel}: {NO_CHANNEL}", "Set it again in fairy.toml.")
         fresh = fresh[: max(courier.most_items, 1)] if courier.most_items > 100 else fresh
+        failpoints.passing("before_letter_sent")
         await courier.send(letter_of([one.item for one in fresh], self._settings.link, most=courier.most_items))
+        failpoints.passing("after_letter_sent_before_noted")
         await self._rows.sent(channel, fresh[-1].number, self._clock())

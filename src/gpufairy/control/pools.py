@@ -2,17 +2,21 @@
 
 Written first, done second, and again until it is so: whoever is killed in between finds in the store what was to be done.
 """
+import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from gpufairy.control.clock import Clock
+from gpufairy.core import failpoints
 from gpufairy.core.errors import Conflict, FairyError, NoSuchThing
 from gpufairy.core.names import nearest
 from gpufairy.core.node import Node
 from gpufairy.core.pool import Cloud, Machine, Pool, PoolState, Step, learnt, pool_coming
 from gpufairy.core.session import Session
+from gpufairy.core.steps import Event
 from gpufairy.engines.clouds.contract import CloudPools
 from gpufairy.store.pools import Pools as StoredPools
 
@@ -42,6 +46,8 @@ class Pools:
         self._store, self._clock = store, clock
         self._pools: dict[str, Pool] = {}
         self._paces: dict[str, _Pace] = {}
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # of each pool: one call to its cloud at a time
+        self._writing = asyncio.Lock()  # no change is made from what another changes just now
         self.clouds: Callable[[Cloud], Awaitable[CloudPools]] | None = None  # None: the engine runs nothing in a cluster
 
     async def load(self) -> None:
@@ -68,15 +74,20 @@ class Pools:
         wanted = replace(wanted, machine=machine)
         return PoolPlan(wanted, await cloud.steps(wanted))
 
-    async def add(self, wanted: Pool) -> PoolPlan:
-        """The same again: nothing changes. Other bounds: they are changed."""
-        plan = await self.planned(wanted)
-        await self._put(replace(plan.pool, state=PoolState.MAKING, trouble=""))
-        await self._carry_on(plan.pool.name)
-        pool = self._pools.get(wanted.name, plan.pool)
-        return PoolPlan(pool, plan.steps)
+    async def add(self, plan: PoolPlan, told: Event | None) -> PoolPlan:
+        """The same again: nothing changes. Other bounds: they are changed. `told`: the deed, written with the wish."""
+        name = plan.pool.name
 
-    async def remove(self, name: str, holding: Iterable[Session], nodes: Sequence[Node]) -> Pool:
+        def wished(known: Pool | None) -> Pool:
+            wanted = plan.pool if known is None else as_before(known, plan.pool)
+            return replace(wanted, state=PoolState.MAKING, trouble="")
+
+        await self._change(name, wished, told)
+        await self._carry_on(name)
+        return PoolPlan(self._pools.get(name, plan.pool), plan.steps)
+
+    async def want_removed(self, name: str, told: Event, holding: Iterable[Session], nodes: Sequence[Node]) -> Pool:
+        """Written down, with the deed, unless it was before. Nothing is removed by this."""
         pool = self.named(name)
         there = {node.name for node in nodes if node.pool == name}
         seats = [(one.owner, one.seat.node) for one in holding if one.seat is not None]
@@ -84,18 +95,21 @@ class Pools:
         if held:
             found = f"sessions of {', '.join(held[:3])} are on nodes of pool {name}, or wait for one"
             raise Conflict(found, "Wait for them, or stop them.")
-        await self._put(replace(pool, state=PoolState.REMOVING, trouble=""))
-        await self._carry_on(name)
-        return self._pools.get(name, replace(pool, state=PoolState.REMOVING))
+        if pool.state is not PoolState.REMOVING:
+            await self._change(name, lambda known: known and replace(known, state=PoolState.REMOVING, trouble=""), told)
+        return self._pools.get(name, pool)
+
+    async def remove(self, pool: Pool) -> Pool:
+        """One that is to be removed. As it is then, or as it was last."""
+        await self._carry_on(pool.name)
+        return self._pools.get(pool.name, pool)
 
     async def steps(self, pool: Pool) -> tuple[Step, ...]:
         return await (await self._cloud(pool.cloud)).steps(pool)
 
     async def came(self, name: str, took: timedelta) -> None:
         """A node came for somebody who waited so long."""
-        pool = self._pools.get(name)
-        if pool is not None:
-            await self._put(replace(pool, boots_s=learnt(pool, took.total_seconds())))
+        await self._change(name, lambda known: known and replace(known, boots_s=learnt(known, took.total_seconds())))
 
     async def look(self) -> None:
         """Goes on with what is not done yet, and looks now and then whether the rest is still there."""
@@ -105,34 +119,66 @@ class Pools:
                 await self._carry_on(name)
 
     async def _carry_on(self, name: str) -> None:
-        pool, now = self._pools[name], self._clock()
-        pace = self._paces.setdefault(name, _Pace(now))
-        try:
-            cloud = await self._cloud(pool.cloud)
-            left = await (cloud.remove(pool) if pool.state is PoolState.REMOVING else cloud.make(pool))
-        except FairyError as error:
-            log.warning("pool %s: %s", name, error)
-            pace.waited = min(2 * pace.waited, LONGEST_WAIT)
-            pace.due = now + pace.waited
-            await self._put(replace(pool, trouble=f"{error} {error.next_step}".strip()))
-            return
-        pace.waited, pace.due = AGAIN_AFTER, now + (AGAIN_AFTER if left else MENDED_EVERY)
-        if pool.state is PoolState.REMOVING and not left:
+        async with self._turns[name]:
+            if name not in self._pools:
+                return  # whoever was before us has removed it
+            pool, now = self._pools[name], self._clock()
+            pace = self._paces.setdefault(name, _Pace(now))
+            try:
+                left = await self._asked_of_cloud(pool)
+            except FairyError as error:
+                log.warning("pool %s: %s", name, error)
+                pace.waited = min(2 * pace.waited, LONGEST_WAIT)
+                pace.due = now + pace.waited
+                await self._came_to(pool, pool.state, f"{error} {error.next_step}".strip())
+                return
+            pace.waited, pace.due = AGAIN_AFTER, now + (AGAIN_AFTER if left else MENDED_EVERY)
+            if pool.state is PoolState.REMOVING and not left:
+                await self._forget(name)
+                return
+            await self._came_to(pool, pool.state if left else PoolState.READY, left)
+
+    async def _asked_of_cloud(self, pool: Pool) -> str:
+        """What is waited for, in words."""
+        cloud = await self._cloud(pool.cloud)
+        if pool.state is PoolState.REMOVING:
+            failpoints.passing("before_pool_remove")
+            left = await cloud.remove(pool)
+            failpoints.passing("after_pool_remove_before_noted")
+        else:
+            failpoints.passing("before_pool_make")
+            left = await cloud.make(pool)
+            failpoints.passing("after_pool_make_before_noted")
+        return left
+
+    async def _came_to(self, asked: Pool, state: PoolState, trouble: str) -> None:
+        """Unless something else is wanted since: whoever wants it has the next turn. What nodes took to come meanwhile stays known."""
+
+        def noted(known: Pool | None) -> Pool | None:
+            if known is None or replace(known, boots_s=asked.boots_s) != asked:
+                return None
+            return replace(known, state=state, trouble=trouble)
+
+        await self._change(asked.name, noted)
+
+    async def _forget(self, name: str) -> None:
+        async with self._writing:
             await self._store.remove(name)
             self._pools.pop(name, None)
-            return
-        state = pool.state if left else PoolState.READY
-        await self._put(replace(pool, state=state, trouble=left))
+            self._paces.pop(name, None)
 
     async def _cloud(self, cloud: Cloud) -> CloudPools:
         if self.clouds is None:
             raise Conflict("sessions do not run in a cluster here, so there are no pools", "Start the server with --engine kubernetes.")
         return await self.clouds(cloud)
 
-    async def _put(self, pool: Pool) -> None:
-        if self._pools.get(pool.name) != pool:
-            await self._store.put(pool)
-            self._pools[pool.name] = pool
+    async def _change(self, name: str, change: Callable[[Pool | None], Pool | None], told: Event | None = None) -> None:
+        async with self._writing:
+            before = self._pools.get(name)
+            after = change(before)
+            if after is not None and (after != before or told is not None):
+                await self._store.put(after, told)
+                self._pools[name] = after
 
 
 def as_before(known: Pool, wanted: Pool) -> Pool:

@@ -25,6 +25,9 @@ CALLS = frozenset({
     "after_home_claim_before_secret", "after_secret_before_pod", "after_pod_create_before_told", "after_pod_delete_before_told",
     "after_pod_remove_before_secret",
     "after_cut_ordered_before_cut", "after_cut_before_noted", "after_cut_noted_before_closed",
+    "before_letter_sent", "after_letter_sent_before_noted",
+    "before_pool_make", "after_device_plugin_before_node_pool", "after_pool_make_before_noted",
+    "before_pool_remove", "after_node_pool_gone_before_device_plugin", "after_pool_remove_before_noted",
 })  # fmt: skip
 # Of the store's own files.
 STORE = frozenset({

@@ -1,6 +1,7 @@
 """Pools by Karpenter: a NodePool in the cluster itself. It makes nodes when pods wait for them, and takes them away when they are empty."""
 from typing import Any
 
+from gpufairy.core import failpoints
 from gpufairy.core.errors import BadInput, EngineRefused
 from gpufairy.core.pool import Machine, Pool, Step
 from gpufairy.engines.clouds.contract import GPU_TAINT, node_labels
@@ -45,6 +46,7 @@ class KarpenterPools:
         wanted = await self._wanted(pool)
         await self._found(pool)  # not one of somebody else's
         await self._plugin.make()
+        failpoints.passing("after_device_plugin_before_node_pool")
         await self._api.apply(f"{POOLS}/{pool.name}", wanted, manager="gpufairy")
         return ""
 
@@ -55,6 +57,7 @@ class KarpenterPools:
             found = await self._found(pool)
         if found is not None:
             return f"NodePool {pool.name} goes when its nodes have gone"
+        failpoints.passing("after_node_pool_gone_before_device_plugin")
         ours = [one async for one in self._api.list(POOLS, labels=f"{MANAGED}=gpufairy")]
         if not ours:
             await self._plugin.remove()
