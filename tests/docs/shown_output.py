@@ -7,12 +7,14 @@ ANY = re.compile(
     r"|(?P<day>\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d+ [A-Z][a-z]{2}\b|\b\d+ (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b)"
     r"|(?P<moment>\b\d{4}-\d\d-\d\d \d\d:\d\d\b)"
     r"|(?P<span>\b\d\d:\d\d-\d\d:\d\d\b)"
+    r"|(?P<clock>\b\d\d:\d\d\b(?!:))"
     r"|(?P<time>\d[\d:.,TZ-]*(?: (?:s|min|h|d)\b)?(?: \d+ (?:min|h|s)\b)?)|(?P<space>\s+)"
 )
 PATTERNS = {
     "made": r"[a-z]+-[a-z]+", "uuid": r"(?:GPU|MIG)-[\w-]+", "key": r"SHA256:\S+", "id": r"[0-9a-f]{6,}", "secret": r"fairyt?_[\w-]+", "more": ".*", "day": r"[\w ]+?",
     "span": r"\d\d:\d\d(?:-\d\d:\d\d| to [\w ]+? \d\d:\d\d)",  # over midnight with its day
-    "moment": r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d", "time": r"[\d:.,TZ-]+(?: (?:s|min|h|d)\b)?(?: \d+ (?:min|h|s)\b)?", "space": r"\s+",
+    "moment": r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d", "clock": r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d(?::\d\d)?",  # tomorrow's with its day
+    "time": r"[\d:.,TZ-]+(?: (?:s|min|h|d)\b)?(?: \d+ (?:min|h|s)\b)?", "space": r"\s+",
 }  # fmt: skip
 
 

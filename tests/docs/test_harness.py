@@ -18,6 +18,11 @@ def test_figures_times_ids_and_made_up_names_may_differ():
     assert missing(shown, printed) == []
 
 
+def test_at_night_a_time_is_told_with_its_day_and_two_hours_may_be_a_minute_less():
+    shown = ("starts about 08:22 (06:55 to 14:12), in 2 h: 1 GPU comes free",)
+    assert missing(shown, "starts about 22:41 (21:39 to 2026-11-17 01:36), in 1 h 59 min: 1 GPU comes free") == []
+
+
 def test_other_words_are_not_the_same():
     assert missing(("red RUNNING: is being stopped",), "red RUNNING: will be stopped\n") == ["red RUNNING: is being stopped"]
     assert missing(("NAME  STATE  GPUS",), "NAME  STATE\n") == ["NAME  STATE  GPUS"]

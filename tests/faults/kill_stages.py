@@ -12,6 +12,7 @@ from witness import containers_of, pods_of
 from witness_tables import PostgresTables
 
 from daemons import RealDaemon, server_id
+from docker_settings import docker_settings
 from endpoints import http_endpoint
 from images import BUSYBOX_IMAGE, busybox_layer, image_tar
 from kube.cluster import Cluster
@@ -20,16 +21,6 @@ from kube.volumes import volumes
 
 SIMULATED = ("--simulate", "3xA100-40GB")
 DOCKER_SETTINGS = """
-[images]
-default = "{image}"
-allow = ["fairy-test/*", "fairy-kp/*"]
-pull = false
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 16
-memory = "32GiB"
 [policy]
 stop_grace = "3s"
 [backup]
@@ -126,7 +117,7 @@ def docker_stage(daemon: RealDaemon) -> Iterator[Stage]:
     layer.file("etc/other", b"another image\n")
     daemon.load(image_tar(OTHER_IMAGE, layer))
     folder = Path(tempfile.mkdtemp(prefix="fairy-kp-"))  # short: a socket's path has at most 107 bytes
-    live = LiveServer(folder, DOCKER_SETTINGS.format(image=BUSYBOX_IMAGE, socket=daemon.socket), ("--simulate", "2xA100-40GB"), engine="docker")
+    live = LiveServer(folder, docker_settings(daemon.socket, DOCKER_SETTINGS, allow="fairy-kp/*"), ("--simulate", "2xA100-40GB"), engine="docker")
     stage = Stage(live, containers_of(daemon, (live.data / "server-id").read_text))
     try:
         stage.open()

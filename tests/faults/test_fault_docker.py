@@ -13,25 +13,14 @@ from bench.server import LiveServer
 from lengths import length_s
 
 from daemons import RealDaemon, make_docker, running
+from docker_settings import docker_settings
 from gpufairy.client.errors import Problem
-from images import BUSYBOX_IMAGE
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 AWAY_S = length_s(short=5, full=60)
 RIGHT_AFTER_S = 10
-SETTINGS = """
-[images]
-default = "{image}"
-pull = false
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 8
-memory = "16GiB"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +33,7 @@ def own_docker():
 @pytest.fixture
 def server(own_docker: RealDaemon):
     folder = Path(tempfile.mkdtemp(prefix="fairy-fd-"))
-    settings = SETTINGS.format(image=BUSYBOX_IMAGE, socket=own_docker.socket)
+    settings = docker_settings(own_docker.socket, cpus=8, memory="16GiB")
     with LiveServer(folder, settings, ("--simulate", "2xA100-40GB"), engine="docker") as live:
         yield live
     shutil.rmtree(folder, ignore_errors=True)

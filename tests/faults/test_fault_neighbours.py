@@ -10,7 +10,7 @@ from bench.server import LiveServer
 from test_ssh import Person
 
 from daemons import RealDaemon
-from images import BUSYBOX_IMAGE
+from docker_settings import docker_settings
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.quiet]
@@ -25,16 +25,6 @@ NUISANCES = {
     "filler": "dd if=/dev/zero of=$HOME/filler bs=1M; n=0; while :; do n=$((n + 1)); : > $HOME/f$n || sleep 1; done",
 }
 SETTINGS = """
-[images]
-default = "{image}"
-pull = false
-[docker]
-socket = "{socket}"
-homes = "{homes}"
-[node]
-name = "box"
-cpus = 8
-memory = "16GiB"
 [policy]
 log_cap = "4MiB"
 """
@@ -46,7 +36,7 @@ def live(docker_daemon: RealDaemon):
     homes = folder / "homes"
     homes.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,nr_inodes=20k", "tmpfs", str(homes)], check=True)
-    settings = SETTINGS.format(image=BUSYBOX_IMAGE, socket=docker_daemon.socket, homes=homes)
+    settings = docker_settings(docker_daemon.socket, SETTINGS, docker=f'homes = "{homes}"\n', cpus=8, memory="16GiB")
     try:
         with LiveServer(folder, settings, ("--simulate", "1xA100-40GB"), engine="docker", ssh=True) as started:
             yield started

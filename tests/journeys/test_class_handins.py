@@ -9,23 +9,13 @@ import pytest
 from bench.server import LiveServer
 
 from daemons import RealDaemon
+from docker_settings import docker_settings
 from gpufairy.client.errors import Problem
-from images import BUSYBOX_IMAGE
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SETTINGS = """
-[images]
-default = "{image}"
-allow = ["fairy-test/*"]
-pull = false
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 16
-memory = "32GiB"
 [presets.lesson]
 gpus = 0
 cpus = 1
@@ -36,7 +26,7 @@ memory = "128MiB"
 @pytest.fixture(scope="module")
 def live(docker_daemon: RealDaemon):
     folder = Path(tempfile.mkdtemp(prefix="fairy-h-"))
-    settings = SETTINGS.format(image=BUSYBOX_IMAGE, socket=docker_daemon.socket)
+    settings = docker_settings(docker_daemon.socket, SETTINGS)
     with LiveServer(folder, settings, ("--simulate", "1xA100-40GB"), engine="docker") as started:
         yield started
     shutil.rmtree(folder, ignore_errors=True)

@@ -12,8 +12,9 @@ from bench.server import LiveServer
 from test_ssh import LIMIT_S, Person, ssh_port
 
 from daemons import RealDaemon
+from docker_settings import docker_settings
 from gpufairy.client.errors import Problem
-from images import BUSYBOX_IMAGE, Layer, busybox_layer, image_tar
+from images import Layer, busybox_layer, image_tar
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -21,16 +22,6 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 OTHER = "fairy-test/other:1"
 BROKEN = "fairy-test/broken:1"
 SETTINGS = """
-[images]
-default = "{image}"
-allow = ["fairy-test/*"]
-pull = false
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 16
-memory = "32GiB"
 [folders.data]
 path = "{folder}/datasets"
 [presets.small]
@@ -61,7 +52,7 @@ def live(docker_daemon: RealDaemon):
     (folder / "datasets" / "mnist" / "train").write_text("digits\n")
     for archive in (other_image(), broken_image()):
         docker_daemon.load(archive)
-    settings = SETTINGS.format(image=BUSYBOX_IMAGE, socket=docker_daemon.socket, folder=folder)
+    settings = docker_settings(docker_daemon.socket, SETTINGS.format(folder=folder))
     with LiveServer(folder, settings, ("--simulate", "2xA100-40GB"), engine="docker", ssh=True) as started:
         pip = started.data / "shared" / "pip"
         shutil.copytree(Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "pip", pip)

@@ -11,28 +11,18 @@ import pytest
 from bench.server import LiveServer
 
 from daemons import RealDaemon
+from docker_settings import docker_settings
 from images import BUSYBOX_IMAGE
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-SETTINGS = """
-[images]
-default = "{image}"
-pull = false
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 16
-memory = "32GiB"
-"""
 SOON_S = 40
 
 
 @pytest.fixture(scope="module")
 def live(docker_daemon: RealDaemon) -> Iterator[LiveServer]:
     folder = Path(tempfile.mkdtemp(prefix="fairy-l-"))
-    settings = SETTINGS.format(image=BUSYBOX_IMAGE, socket=docker_daemon.socket)
+    settings = docker_settings(docker_daemon.socket)
     with LiveServer(folder, settings, ("--simulate", "2xA100-40GB"), engine="docker") as started:
         yield started
     shutil.rmtree(folder, ignore_errors=True)

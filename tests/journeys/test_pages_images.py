@@ -11,23 +11,13 @@ from bench.server import LiveServer
 from test_containers import BROKEN, OTHER, broken_image, other_image
 
 from daemons import RealDaemon
-from images import BUSYBOX_IMAGE, busybox_layer, image_tar
+from docker_settings import docker_settings
+from images import busybox_layer, image_tar
 from registry import running_registry
 from waits import wait_for_state
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
 
-SETTINGS = """
-[images]
-default = "{image}"
-allow = ["fairy-test/*", "127.0.0.1*"]
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 16
-memory = "32GiB"
-"""
 HOSTILE = "fairy-test/hostile:1"
 MARKUP = "<img src=x onerror=alert(1)>"
 STATE = "document.querySelector('.state')?.textContent"
@@ -43,7 +33,7 @@ def live(docker_daemon: RealDaemon):
     for archive in (other_image(), broken_image(), hostile_image()):
         docker_daemon.load(archive)
     folder = Path(tempfile.mkdtemp(prefix="fairy-pi-"))
-    settings = SETTINGS.format(image=BUSYBOX_IMAGE, socket=docker_daemon.socket)
+    settings = docker_settings(docker_daemon.socket, allow="127.0.0.1*", pull=True)
     with LiveServer(folder, settings, ("--simulate", "2xA100-40GB"), engine="docker") as started:
         yield started
     shutil.rmtree(folder, ignore_errors=True)

@@ -11,29 +11,17 @@ from bench.server import LiveServer
 from test_ssh import Person
 
 from daemons import RealDaemon
+from docker_settings import docker_settings
 from gpufairy.client import Fairy
-from images import BUSYBOX_IMAGE
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-SETTINGS = """
-[images]
-default = "{image}"
-allow = ["fairy-test/*"]
-pull = false
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 16
-memory = "32GiB"
-"""
 
 
 @pytest.fixture
 def live(docker_daemon: RealDaemon):
     folder = Path(tempfile.mkdtemp(prefix="fairy-r-"))
-    settings = SETTINGS.format(image=BUSYBOX_IMAGE, socket=docker_daemon.socket)
+    settings = docker_settings(docker_daemon.socket)
     server = LiveServer(folder, settings, ("--simulate", "2xA100-40GB"), engine="docker", ssh=True)
     yield server.start()
     if server.process is None:

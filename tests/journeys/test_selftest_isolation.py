@@ -9,10 +9,10 @@ import pytest
 from bench.server import LiveServer
 
 from daemons import make_podman, needs, running
+from docker_settings import docker_settings
 from fake_cuda import Card, FakeCuda
 from fake_nvml import FakeGpu, FakeMachine, FakeNvml
 from gpufairy.client.errors import Problem, ServerNotReached
-from images import BUSYBOX_IMAGE
 from waits import until, wait_for_state
 
 pytestmark = pytest.mark.slow
@@ -20,16 +20,6 @@ GIB = 2**30
 CDI = Path("/var/run/cdi")
 INSIDE = "/usr/lib/x86_64-linux-gnu"
 SETTINGS = """
-[images]
-default = "{image}"
-allow = ["fairy-test/*"]
-pull = false
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 8
-memory = "24GiB"
 [selftest]
 nightly = "off"
 """
@@ -66,7 +56,7 @@ class Box:
         self.cuda, self.nvml = FakeCuda(folder, (Card(self.gpu, 8 * GIB),)), FakeNvml(folder)
         self.nvml.write(FakeMachine((FakeGpu(uuid=self.gpu, memory_mib=8 * 1024),)))
         self.folder, self.spec = folder, CDI / f"fairy-test-{self.gpu}.json"
-        self.live = LiveServer(folder / "fairy", SETTINGS.format(image=BUSYBOX_IMAGE, socket=socket), engine="docker")
+        self.live = LiveServer(folder / "fairy", docker_settings(socket, SETTINGS, cpus=8, memory="24GiB"), engine="docker")
         self.live.env |= self.nvml.env
 
     def describe(self) -> None:

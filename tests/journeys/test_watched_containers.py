@@ -13,6 +13,7 @@ from bench.server import LiveServer
 from collector_scene import ServedCollector
 
 from daemons import RealDaemon
+from docker_settings import docker_settings
 from fake_nvml import FakeGpu, FakeInstance, FakeMachine, FakeNvml, FakeProcess
 from images import BUSYBOX_IMAGE
 from prometheus import Prometheus, node_exporter, prometheus, promtool
@@ -21,16 +22,6 @@ from waits import until, wait_for_state
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 JOBS = ("exporter", "textfile", "server")
 SETTINGS = """
-[images]
-default = "{image}"
-allow = ["fairy-test/*"]
-pull = false
-[docker]
-socket = "{socket}"
-[node]
-name = "box"
-cpus = 16
-memory = "32GiB"
 [watch]
 name_rules = ["USER_*"]
 """
@@ -91,7 +82,7 @@ def box(tmp_path_factory: pytest.TempPathFactory, docker_daemon: RealDaemon) -> 
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         undo.callback(outside.wait)
         undo.callback(outside.kill)
-        live = LiveServer(folder, SETTINGS.format(image=BUSYBOX_IMAGE, socket=docker_daemon.socket), engine="docker")
+        live = LiveServer(folder, docker_settings(docker_daemon.socket, SETTINGS), engine="docker")
         live.env |= driver.env
         undo.enter_context(live)
         started = ("--textfile", str(textfiles), "--names", "USER_*", "--every", "0.5s")
