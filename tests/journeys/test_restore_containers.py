@@ -6,6 +6,7 @@ import signal
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 from bench.server import LiveServer
 from test_ssh import Person
@@ -31,10 +32,13 @@ def live(docker_daemon: RealDaemon):
 
 
 def held(ann: Person, docker: RealDaemon, name: str) -> tuple[str, int]:
-    """A session that runs: its container, and the first process in it."""
+    """A session whose command runs: its container, and the first process in it. One that just begins still needs what its folders hold."""
     ann.client.submit({"name": name, "gpus": "0.5", "memory": "64MiB", "cpus": 0.05, "command": ["sh", "-c", "touch /opt/made; exec sleep 3600"]})
     wait_for_state(ann.client, name, "RUNNING")
-    return container_of(docker, name)
+    found, pid = container_of(docker, name)
+    own = psutil.Process(pid)
+    until(lambda: "sleep" in {one.name() for one in (own, *own.children(recursive=True))}, "its command to begin")
+    return found, pid
 
 
 def container_of(docker: RealDaemon, name: str) -> tuple[str, int]:
