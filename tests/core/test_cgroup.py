@@ -101,9 +101,12 @@ def test_no_text_is_too_strange(text: str):
 
 @pytest.mark.parametrize("text", ["0::/" + "a" * 10_000_000, "0::" + "/a" * 5_000_000, "\n" * 10_000_000, "0::/" + "docker-" * 1_000_000, ("0::/docker/" + A + "\n") * 100_000, "0::" + f"/docker/{A}" * 100_000])
 def test_a_huge_text_takes_no_longer_than_a_large_one(text: str):
-    began = time.process_time()
-    containers_of(text)
-    assert time.process_time() - began < 1.0
+    took_s = []
+    for _ in range(3):  # the best: the garbage of a thousand tests before may be swept meanwhile
+        began = time.process_time()
+        containers_of(text)
+        took_s.append(time.process_time() - began)
+    assert min(took_s) < 1.0
 
 
 def test_what_is_beyond_the_limit_is_not_read():
