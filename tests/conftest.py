@@ -15,9 +15,9 @@ import psycopg
 import pytest
 
 from album import ALBUM, taken_since
-from order import pytest_collection_modifyitems, pytest_xdist_make_scheduler
+from order import pytest_collection_modifyitems, pytest_ignore_collect, pytest_xdist_make_scheduler
 
-__all__ = ["pytest_collection_modifyitems", "pytest_xdist_make_scheduler"]
+__all__ = ["pytest_collection_modifyitems", "pytest_ignore_collect", "pytest_xdist_make_scheduler"]
 
 # Started in the background of a script, pytest ignores Ctrl-C, and so would every command that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

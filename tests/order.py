@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 KUBERNETES = "kubernetes"
 OF_KUBERNETES = re.compile(r"^from kube\b|\b(pod_scene|kube_scene|cluster_with_tools|lone_cluster|kubernetes_stage)\b", re.MULTILINE)
 LONG = ("system", "slow")
+ALL_LONG = re.compile(r"^pytestmark = .*\bpytest\.mark\.(system|slow)\b", re.MULTILINE)
 
 
 @functools.cache
@@ -35,6 +36,13 @@ class Turns(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     config.option.loadscopereorder = False  # as they were put in order below
     return Turns(config, log)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of which nothing is wanted is not imported: browsers, clusters and clouds take a while to load."""
+    if collection_path.suffix != ".py" or not all(f"not {name}" in config.option.markexpr for name in LONG):
+        return None
+    return ALL_LONG.search(collection_path.read_text()) is not None or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,8 @@
 """Images as nodes of a cluster tell of them."""
 import tracemalloc
 
+import pytest
+
 from gpufairy.core.image import Image
 from gpufairy.engines.kube_nodes import slim_node
 from gpufairy.engines.node_images import NodeImages, images_told
@@ -48,6 +50,7 @@ def test_a_node_that_tells_nonsense_tells_nothing():
     assert images_told({"images": [{"names": None}]})[0].names == ()
 
 
+@pytest.mark.slow
 def test_five_thousand_nodes_with_fifty_images_each_take_little_memory():
     def a_node(number):
         entries = [((f"docker.io/lab/image-{kind}@sha256:{kind:064x}", f"docker.io/lab/image-{kind}:1"), kind) for kind in range(number % 7, 50 + number % 7)]

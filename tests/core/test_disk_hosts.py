@@ -81,6 +81,7 @@ def test_what_is_named_of_each_owner_is_trimmed_until_the_report_fits_and_it_say
     assert told["named"] < 20
 
 
+@pytest.mark.slow
 def test_of_too_many_owners_the_largest_are_told_and_how_many_are_not():
     told = told_of(crowd(30_000, named=0), most_bytes=500_000)
     assert len(json.dumps(told, separators=(",", ":"))) <= 500_000

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from kill_points import TABLES
 
 import gpufairy
@@ -37,6 +38,7 @@ def test_nothing_in_the_product_arms_a_point():
             assert "on_pass" not in path.read_text(), f"{path} arms failpoints"
 
 
+@pytest.mark.slow
 def test_the_shipped_start_refuses_the_variable_in_words(tmp_path):
     armed = tmp_path / "armed"
     armed.write_text("before_commit 1")
