@@ -21,7 +21,7 @@ enum { FIRST_PROCESS = 1, NEVER_MS = 3600 * 1000, REST_MS = 200, TERMINATED = 12
 static const int PASSED_ON[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 struct options {
-    const char *log, *folder, *relay, *token;
+    const char *log, *folder, *relay, *token, *once;
     int64_t idle_ms; /* 0: never */
     char **command;  /* NULL: an interactive session */
 };
@@ -51,14 +51,15 @@ static _Noreturn void give_up(const char *what, const char *which) {
 }
 
 static _Noreturn void usage(void) {
-    (void)fputs("usage: porter [--log FILE] [--workdir DIR] [--relay PORT:SOCKET] [--idle-exit SECONDS] [--token FROM:TO] [-- COMMAND ARGUMENT...]\n", stderr);
+    (void)fputs("usage: porter [--log FILE] [--workdir DIR] [--relay PORT:SOCKET] [--idle-exit SECONDS] [--token FROM:TO] [--once FILE] [-- COMMAND ARGUMENT...]\n", stderr);
     exit(NOT_STARTED);
 }
 
 static struct options options_of(int count, char **words) {
     static const struct option known[] = {
         {"log", required_argument, NULL, 'l'},       {"workdir", required_argument, NULL, 'w'}, {"relay", required_argument, NULL, 'r'},
-        {"idle-exit", required_argument, NULL, 'i'}, {"token", required_argument, NULL, 't'},   {NULL, 0, NULL, 0},
+        {"idle-exit", required_argument, NULL, 'i'}, {"token", required_argument, NULL, 't'},   {"once", required_argument, NULL, 'o'},
+        {NULL, 0, NULL, 0},
     };
     struct options chosen = {0};
     for (int letter; (letter = getopt_long(count, words, "+", known, NULL)) != -1;) {
@@ -71,6 +72,8 @@ static struct options options_of(int count, char **words) {
             chosen.relay = optarg;
         else if (letter == 't')
             chosen.token = optarg;
+        else if (letter == 'o')
+            chosen.once = optarg;
         else if (letter == 'i' && (chosen.idle_ms = strtol(optarg, &end, 10) * 1000) > 0 && *end == 0)
             continue;
         else
@@ -137,8 +140,10 @@ static void pass_on(int number) {
 static void reap(void) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (pid == batch)
+        if (pid == batch) {
+            ended_once(exit_code(status));
             exit(exit_code(status)); /* the kernel ends whatever it left */
+        }
         relay_reaped(pid);
         door_reaped(pid, status);
     }
@@ -220,6 +225,8 @@ int main(int count, char **words) {
     if (chosen.token != NULL && !copy_token(chosen.token))
         give_up("copy the session's token", chosen.token);
     complete_path();
+    if (chosen.command != NULL && chosen.once != NULL && !begin_once(chosen.once))
+        give_up("keep that it begins in", chosen.once);
     if (chosen.command != NULL && (batch = start_batch(chosen.command, chosen.log, chosen.folder)) < 0)
         give_up("start the command with its log", chosen.log != NULL ? chosen.log : "on standard output");
     wait_and_serve(signals, chosen.idle_ms);

@@ -40,6 +40,10 @@ void begin_child(void);                                               /* its own
 bool start_wanted(const struct wanted *wanted, struct started *made); /* false: see errno */
 pid_t start_batch(char **argv, const char *log, const char *folder);
 
+/* once.c: the session's command begins once, however often its container is started */
+bool begin_once(const char *path); /* does not return if it began before; false: see errno */
+void ended_once(int code);
+
 /* relay.c: a port on the session's loopback, joined to a UNIX socket */
 int relay_listen(const char *port_and_path);
 void relay_accept(void);

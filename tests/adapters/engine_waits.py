@@ -49,11 +49,15 @@ async def until(claim: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def until_state(engine: Engine, session: Session, state: WorkloadState) -> Workload:
+async def until_it(engine: Engine, session: Session, is_so: Callable[[Workload], bool]) -> Workload:
     async with asyncio.timeout(PATIENCE_S):
-        while (found := await seen(engine, session)) is None or found.state is not state:
+        while (found := await seen(engine, session)) is None or not is_so(found):
             await asyncio.sleep(0.005)
         return found
+
+
+async def until_state(engine: Engine, session: Session, state: WorkloadState) -> Workload:
+    return await until_it(engine, session, lambda found: found.state is state)
 
 
 async def until_running(engine: Engine, session: Session) -> Workload:

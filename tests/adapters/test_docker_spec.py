@@ -9,6 +9,7 @@ import pytest
 from builders import GIB, a_gpu_seat, a_seat, a_session
 from gpufairy.core.errors import EngineRefused
 from gpufairy.core.share import PARTS
+from gpufairy.engines import docker_pids
 from gpufairy.engines.cdi import cdi_devices, offered_devices
 from gpufairy.engines.docker_commit import changes, image_config, split_name
 from gpufairy.engines.docker_daemon import hard_limit
@@ -17,7 +18,7 @@ from gpufairy.engines.docker_images import Pull, wanted_image
 from gpufairy.engines.docker_libpod import libpod_spec
 from gpufairy.engines.docker_list import fell_between, moment
 from gpufairy.engines.docker_network import ruleset
-from gpufairy.engines.docker_pids import cgroup_folder
+from gpufairy.engines.docker_pids import cgroup_folder, kill_processes
 from gpufairy.engines.docker_probe import parsed
 from gpufairy.engines.docker_spec import (
     DockerSettings,
@@ -42,6 +43,13 @@ SETTINGS = DockerSettings()
 def env_of(session, facts=None, **more):
     spec = container_spec(session, replace(HERE, **({"facts": facts} if facts else {}), **more), SETTINGS)
     return dict(variable.split("=", 1) for variable in spec["Env"])
+
+
+@pytest.mark.parametrize("container_id", ["", "a", "0" * 63, "/docker", "../" + "0" * 61])
+def test_no_processes_are_killed_for_what_is_no_containers_id(monkeypatch, container_id):
+    killed = []
+    monkeypatch.setattr(docker_pids, "kill_if", lambda pid, is_meant: killed.append(pid))
+    assert (kill_processes(container_id), killed) == (False, [])
 
 
 def test_the_container_is_called_after_its_user_and_session():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from docker_scene import Scene, said, scene
-from engine_waits import PATIENCE_S, is_running, seen, started, stop_all, until_exited, until_running, whole_log
+from engine_waits import PATIENCE_S, is_running, seen, started, stop_all, until, until_exited, until_it, until_running, whole_log
 
 from builders import a_session
 from daemons import RealDaemon, make_docker, make_podman, running
@@ -18,6 +18,7 @@ from gpufairy.core.errors import EngineRefused, EngineSilent
 from gpufairy.core.session import Session
 from gpufairy.core.workload import Workload, workload_id
 from gpufairy.engines.docker import DockerEngine
+from gpufairy.engines.docker_words import BEGUN_AGAIN
 
 pytestmark = pytest.mark.system
 
@@ -146,6 +147,28 @@ async def test_a_stop_while_it_is_half_made_leaves_nothing(here: Scene):
             await engine.launch(session)
         await engine.stop(workload_id(session), timedelta(0))
         assert here.containers() == []
+
+
+async def test_one_that_is_started_again_is_not_begun_twice(here: Scene):
+    session = a_session("sh", "-c", "echo begun; sleep 1000")
+    async with started(here.engine()) as engine:
+        await engine.launch(session)
+        await until_running(engine, session)
+        await until(lambda: here.places.log(str(workload_id(session))).read_bytes() == b"begun\n")
+        await asyncio.to_thread(here.daemon.ask, "POST", f"/containers/{here.inspect(session)['Id']}/kill")
+        assert (await until_exited(engine, session)).exit_code == 128 + signal.SIGKILL
+        await asyncio.to_thread(here.daemon.ask, "POST", f"/containers/{here.inspect(session)['Id']}/start")
+        assert (await until_it(engine, session, lambda found: found.why == BEGUN_AGAIN)).exit_code is None
+        assert await whole_log(engine, session) == b"begun\n"
+
+
+async def test_one_that_ended_before_it_was_started_again_has_the_exit_code_of_its_first_start(here: Scene):
+    session = a_session("sh", "-c", "echo begun; exit 7")
+    async with started(here.engine()) as engine:
+        assert await said(engine, session) == "begun\n"
+        await asyncio.to_thread(here.daemon.ask, "POST", f"/containers/{here.inspect(session)['Id']}/start")
+        assert (await until_exited(engine, session)).exit_code == 7
+        assert await whole_log(engine, session) == b"begun\n"
 
 
 class Forgetful:

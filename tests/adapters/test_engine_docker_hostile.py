@@ -96,9 +96,9 @@ def check(detail: dict[str, Any], here: Scene, owner: str = "student1", extra_mo
     assert set(detail["NetworkSettings"]["Networks"]) == {f"fairy-{here.server_id}"}
     assert config["User"] == f"{UIDS[owner]}:{UIDS[owner]}"
     assert config["Entrypoint"][0] == "/opt/fairy/bin/porter"
-    targets = {"/results", "/run/fairy", "/run/fairy/log", "/run/fairy/server", "/shared", "/opt/fairy", "/etc/passwd", "/etc/group", "/etc/profile.d/zz-fairy.sh", f"/home/{owner}"}
+    targets = {"/results", "/run/fairy", "/run/fairy/log", "/run/fairy/began", "/run/fairy/server", "/shared", "/opt/fairy", "/etc/passwd", "/etc/group", "/etc/profile.d/zz-fairy.sh", f"/home/{owner}"}
     assert {mount["Destination"] for mount in detail["Mounts"]} == targets | extra_mounts
-    assert {mount["Destination"] for mount in detail["Mounts"] if mount["RW"]} == {"/results", "/run/fairy/log", f"/home/{owner}"}
+    assert {mount["Destination"] for mount in detail["Mounts"] if mount["RW"]} == {"/results", "/run/fairy/log", "/run/fairy/began", f"/home/{owner}"}
     assert all(mount["Source"].startswith((f"{here.folder}/", str(here.tools))) for mount in detail["Mounts"])
     ours = {"role", "server", "session", "attempt", "owner", "name", "launch", "root"}
     assert {name for name in config["Labels"] if not name.startswith("io.")} == {f"gpufairy.{name}" for name in ours}

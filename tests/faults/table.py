@@ -38,7 +38,8 @@ FAULTS = (
     Fault(
         "docker_away", "Docker restarted, stopped for a minute, killed; the answer to a create lost on the way",
         "Sessions run on; after a while they are told as LOST, and are RUNNING again 10 s after Docker is back: the same containers. Who submits "
-        "meanwhile is told why it cannot be taken.",
+        "meanwhile is told why it cannot be taken. One whose start Docker was killed in and has forgotten is ended and told as lost; its command "
+        "is not begun twice unless `--retry` says so.",
         ("tests/faults/test_fault_docker.py", "tests/adapters/test_engine_docker_faults.py"),
     ),
     Fault(

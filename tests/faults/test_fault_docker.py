@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench.server import LiveServer
@@ -15,6 +16,7 @@ from lengths import length_s
 from daemons import RealDaemon, make_docker, running
 from docker_settings import docker_settings
 from gpufairy.client.errors import Problem
+from gpufairy.engines.docker_words import BEGUN_AGAIN
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -85,6 +87,54 @@ def test_a_docker_that_goes_and_comes_back_finds_all_as_it_was(server, own_docke
     (home / "ran").unlink()
     (home / "go").unlink()
     assert containers(own_docker)["stays"] == before["stays"]
+
+
+def still_there(*command: str) -> bool:
+    wanted = "\0".join((*command, "")).encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes())
+    return wanted in found
+
+
+def killed_as_one_begins(server, docker: RealDaemon, number: int, *, stopped: bool) -> dict[str, Any]:
+    """Within a millisecond of its command's first deed: often Docker has not written down yet that it started it. As it is afterwards."""
+    client, sleep = server.client(), ("sleep", str(40_000 + number))
+    witness = f"echo once >> ~/ran.$FAIRY_SESSION_ID; exec {' '.join(sleep)}"
+    session_id = client.submit({"name": "begins", "gpus": "0.5", "command": ["sh", "-c", witness]})["id"]
+    mark = server.data / "sessions" / "home" / "admin" / f"ran.{session_id}"
+    deadline = time.monotonic() + 20
+    while not mark.exists():
+        assert time.monotonic() < deadline, client.session(session_id)
+    with away(docker, signal.SIGKILL):
+        if stopped:
+            client.stop(session_id)
+    found = wait_for_state(client, session_id, "RUNNING", "ENDED", limit_s=30) if not stopped else {}
+    if found.get("state") == "RUNNING":
+        client.stop(session_id)
+    last = wait_for_state(client, session_id, "ENDED", limit_s=60)
+    until(lambda: not still_there(*sleep), "its process to end")
+    assert mark.read_text() == "once\n", "begun twice"
+    assert containers(docker) == {}
+    return last
+
+
+def test_a_docker_that_forgets_what_it_started_begins_none_twice(server, own_docker):
+    for number in range(12):
+        last = killed_as_one_begins(server, own_docker, number, stopped=False)
+        if last["outcome"] == "lost":
+            assert last["why"] == BEGUN_AGAIN
+            return
+    pytest.fail("Docker never forgot one: nothing was tried")
+
+
+def test_a_docker_that_forgets_what_it_started_leaves_nothing_when_that_is_stopped(server, own_docker):
+    for number in range(100, 112):
+        assert killed_as_one_begins(server, own_docker, number, stopped=True)["outcome"] == "stopped"
+        if "the container engine had forgotten that" in server.log:
+            return
+    pytest.fail("Docker never forgot one: nothing was tried")
 
 
 def test_a_docker_killed_again_and_again_while_sessions_start_starts_none_twice(server, own_docker):

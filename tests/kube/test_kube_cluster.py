@@ -62,7 +62,7 @@ def test_a_claim_is_bound_to_a_folder_of_the_node_and_what_a_pod_writes_is_there
 
 
 def test_pod_security_and_roles_are_kept(cluster):
-    strict = f"strict-{os.getpid()}"
+    strict = f"restricted-{os.getpid()}"
     cluster.put("/api/v1/namespaces", {"metadata": {"name": strict, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
     cluster.namespace(strict)
     tried = lambda: cluster.answer("POST", f"/api/v1/namespaces/{strict}/pods", cluster.a_pod("loose"))  # noqa: E731

@@ -50,6 +50,33 @@ async def test_a_log_that_is_a_link_is_not_followed(native, tmp_path: Path):
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.parametrize(
+    ("kept", "code", "ran", "left"),
+    [("new\n", 7, True, "007\n"), ("", 7, True, "007\n"), ("ran\n", 125, False, "two\n"), ("two\n", 125, False, "two\n"), ("003\n", 3, False, "003\n"), ("999\n", 7, True, "007\n")],
+)
+async def test_a_command_begins_once_however_often_its_container_is_started(native, tmp_path: Path, kept: str, code: int, ran: bool, left: str):
+    once, log = tmp_path / "began", tmp_path / "log"
+    once.write_text(kept)
+    once.chmod(0o666)
+    assert await over_at_once(native, tmp_path, "--log", str(log), "--once", str(once), "--", "sh", "-c", "echo ran; exit 7") == code
+    assert log.exists() == ran
+    assert once.read_text() == left
+
+
+async def test_two_porters_with_one_file_begin_one_command(native, start_porter, tmp_path: Path):
+    once = tmp_path / "began"
+    once.write_text("new\n")
+    once.chmod(0o666)
+    async with start_porter("--once", str(once), "--", "sleep", "1000") as porter:
+        await until(porter.inside)
+        assert await over_at_once(native, tmp_path, "--once", str(once), "--", "touch", str(tmp_path / "second")) == 125
+    assert not (tmp_path / "second").exists()
+
+
+async def test_a_file_that_cannot_be_kept_is_told(native, tmp_path: Path):
+    assert await over_at_once(native, tmp_path, "--once", str(tmp_path / "none"), "--", "true") == 125
+
+
 @pytest.mark.parametrize("arguments", [("--wrong",), ("--idle-exit", "soon"), ("--relay", "80"), ("--relay", "0:/x"), ("--relay", "70000:/x"), ("--relay", "80:x")])
 async def test_wrong_options_are_refused(native, tmp_path: Path, arguments: tuple[str, ...]):
     assert await over_at_once(native, tmp_path, *arguments) == 125

@@ -28,7 +28,7 @@ SHARE_PARTS = (
     "process", "resolve", "show", "system",
 )
 PARTS = {
-    "porter": ("-static", "porter.c", "door.c", "request.c", "child.c", "relay.c", "path.c"),
+    "porter": ("-static", "porter.c", "door.c", "request.c", "child.c", "once.c", "relay.c", "path.c"),
     "step": ("-static", "step.c", "path.c"),
     "launcher": ("-static", "launcher.c"),
     "fairy-user.so": ("-shared", "-fPIC", "user.c"),

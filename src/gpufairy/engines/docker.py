@@ -19,6 +19,7 @@ from gpufairy.core.result_file import ResultBytes, ResultFiles
 from gpufairy.core.session import Request, Session, SessionKind
 from gpufairy.core.workload import Workload, WorkloadId, workload_id
 from gpufairy.engines.archive import tar_stream
+from gpufairy.engines.began_file import cut_began
 from gpufairy.engines.contract import NO_SHARES, Command, Credentials, Door, GpuShares, Stream
 from gpufairy.engines.docker_daemon import CONFLICT, NOT_FOUND, Daemon
 from gpufairy.engines.docker_door import porter_door, still_there
@@ -72,7 +73,7 @@ class DockerEngine:
         self._log_cap_bytes = log_cap_bytes
         self._daemon = Daemon(socket_path, node.name)
         self._network = SessionNetwork(self._daemon, server_id, settings.network, settings.subnet)
-        self._listing = Listing(self._daemon, server_id, self._was_stopped)
+        self._listing = Listing(self._daemon, server_id, places)
         self._images = Images(self._daemon, places.root / "images", tools, may_pull=settings.pull)
         self._files = FilesContainers(self._daemon, self._listing, places, settings, server_id=server_id, tools=tools, shared=shared)
         self._launcher = Launcher(
@@ -163,7 +164,7 @@ class DockerEngine:
         with contextlib.suppress(OSError):  # a full disk must not keep anything running
             mark_stopped(self._places.run(str(workload)))
         if not found.begun:
-            await self._launcher.remove(found.id)
+            await self._launcher.remove(found)
         elif grace <= timedelta(0):
             await self._kill(found.id, workload)
         else:
@@ -191,7 +192,7 @@ class DockerEngine:
         if found is not None and found.begun and not found.over:
             raise EngineRefused(f"workload {workload} still runs, so it cannot be cleared", "Stop it first.")
         if found is not None:
-            await self._launcher.remove(found.id)
+            await self._launcher.remove(found)
         failpoints.passing("after_container_remove_before_folders")
         self._doors.pop(workload, None)
         await asyncio.to_thread(remove_run, self._places.run(str(workload)))
@@ -264,9 +265,6 @@ class DockerEngine:
         found = await self._listing.of(workload)
         return None if found is None else await self._listing.inspect(found.id)
 
-    def _was_stopped(self, workload: WorkloadId) -> bool:
-        return (self._places.run(str(workload)) / "stopped").exists()
-
     def _heard(self, container_id: str) -> None:
         self._listing.forget(container_id)
         self._look_again.set()
@@ -304,5 +302,6 @@ class DockerEngine:
             try:
                 if cut_log(self._places.log(name), self._log_cap_bytes):
                     log.info("cut the log of %s: it was over %d bytes", name, self._log_cap_bytes)
+                cut_began(self._places.run(name))
             except OSError as error:
                 log.warning("the log of %s could not be cut: %s", name, error)

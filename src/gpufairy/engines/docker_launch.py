@@ -13,12 +13,14 @@ from gpufairy.core.errors import BadInput, EngineRefused, EngineSilent
 from gpufairy.core.names import session_name, user_name
 from gpufairy.core.session import Request, Session
 from gpufairy.core.workload import workload_id
+from gpufairy.engines.began_file import has_begun
 from gpufairy.engines.cdi import USUAL_FOLDERS, cdi_devices, offered_devices
 from gpufairy.engines.contract import NO_SHARES, Credentials, GpuShares
 from gpufairy.engines.docker_daemon import CONFLICT, NOT_FOUND, WORK_S, Daemon
 from gpufairy.engines.docker_facts import ImageFacts
 from gpufairy.engines.docker_libpod import libpod_spec
 from gpufairy.engines.docker_list import Container, Listing
+from gpufairy.engines.docker_pids import kill_processes
 from gpufairy.engines.docker_spec import DockerSettings, Gpus, Mount, Surroundings, container_names, container_spec, labelled_id
 from gpufairy.engines.docker_words import DaemonRefused
 from gpufairy.engines.homes import HandIn, check_uid, folder_mounts, hand_in_mount, no_hand_in, prepare_run, run_mounts
@@ -165,24 +167,57 @@ class Launcher:
         return made
 
     async def _start(self, session: Session, container_id: str) -> None:
+        run = self._places.run(str(workload_id(session)))
         try:
-            async with self._daemon.asked(f"starting session {session.name}", within_s=WORK_S, fine=(ALREADY,)):
-                await self._daemon.docker.containers.container(container_id).start()
+            await self._ask_to_start(container_id, f"starting session {session.name}")
         except DaemonRefused:
-            await self.remove(container_id, force=True)
-            await asyncio.to_thread(remove_run, self._places.run(str(workload_id(session))))
+            if has_begun(run) and await self._settled(container_id):
+                return
+            await self._remove(container_id, force=True)
+            if not has_begun(run):  # else what is kept there holds back whoever launches it again
+                await asyncio.to_thread(remove_run, run)
             raise
 
-    async def remove(self, container_id: str, *, force: bool = False) -> None:
+    async def _ask_to_start(self, container_id: str, what: str) -> None:
+        async with self._daemon.asked(what, within_s=WORK_S, fine=(ALREADY,)):
+            await self._daemon.docker.containers.container(container_id).start()
+
+    async def _settled(self, container_id: str) -> bool:
+        """Of one that has begun, says its porter, and not, says the daemon. Either the daemon is still about it, and a second start waits
+        for the first. Or it was killed in the middle and has forgotten it: then it neither ends what runs nor starts it again as long as
+        that runs; so that is ended here, and started again it is over at once (native/once.c)."""
+        for _ in range(LOOKS):
+            try:
+                await self._ask_to_start(container_id, "looking after a container that was forgotten")
+                return True
+            except DaemonRefused:
+                if await asyncio.to_thread(kill_processes, container_id):
+                    log.warning("container %s ran, and the container engine had forgotten that: it is ended", container_id[:12])
+            await asyncio.sleep(PAUSE_S)
+        return False
+
+    async def remove(self, container: Container) -> None:
+        forgotten = self._is_forgotten(container)
+        if forgotten:
+            await self._settled(container.id)
+        await self._remove(container.id, force=forgotten)
+
+    async def _remove(self, container_id: str, *, force: bool) -> None:
         async with self._daemon.asked("removing a container", within_s=WORK_S, fine=(NOT_FOUND, CONFLICT)):
             await self._daemon.docker.containers.container(container_id).delete(v=True, force=force)
+
+    def _is_forgotten(self, container: Container) -> bool:
+        workload = labelled_id(container.labels)
+        return not container.begun and workload is not None and has_begun(self._places.run(str(workload)))
 
     async def remove_never_begun(self) -> None:
         """What a server that died left half made. If it is still wanted, it is launched anew."""
         for container in await self._listing.containers():
-            if not container.begun:
+            if self._is_forgotten(container):
+                await self._settled(container.id)
+            elif not container.begun:
                 log.info("container %s was made and never started: it is removed", container.name)
-                await self.remove(container.id)
+                await self.remove(container)
 
     def _gpus(self, session: Session) -> Gpus:
         real = [gpu for gpu in (session.seat.gpus if session.seat is not None else ()) if not gpu.simulated]

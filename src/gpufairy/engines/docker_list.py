@@ -4,24 +4,27 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gpufairy.core.errors import EngineSilent
 from gpufairy.core.workload import Workload, WorkloadId, WorkloadState
+from gpufairy.engines.began_file import was_begun_again
 from gpufairy.engines.docker_daemon import NOT_FOUND, Daemon
 from gpufairy.engines.docker_images import environment
 from gpufairy.engines.docker_oom import killed_for_memory
 from gpufairy.engines.docker_spec import ROLE, SESSION, labelled_id, labelled_session
 from gpufairy.engines.docker_words import DaemonRefused, why_over
+from gpufairy.engines.run_folder import Places
 
 NOT_BEGUN = frozenset({"created", "configured", "initialized"})  # the last two are Podman's
 OVER = frozenset({"exited", "dead", "stopped", "removing"})
 CLOSE_LOOKS_AT_ONCE = 16
 JUST_GONE, TRIES = "no such process", 5  # Podman gives the whole list up when a container ends while it is made
 TRIES, PAUSE_S = 5, 0.05
+NOT_STARTED = 125  # a porter's exit code
 LONG_AGO = "0001-01-01"  # what a daemon says for never
 
 log = logging.getLogger(__name__)
@@ -46,8 +49,8 @@ class Container:
 
 
 class Listing:
-    def __init__(self, daemon: Daemon, server_id: str, was_stopped: Callable[[WorkloadId], bool]) -> None:
-        self._daemon, self._server_id, self._was_stopped = daemon, server_id, was_stopped
+    def __init__(self, daemon: Daemon, server_id: str, places: Places) -> None:
+        self._daemon, self._server_id, self._places = daemon, server_id, places
         self._close: dict[tuple[str, str], Workload] = {}  # by container and state
         self._gate = asyncio.Semaphore(CLOSE_LOOKS_AT_ONCE)
         self._alive: dict[str, int] = {}  # as of the last listing: each with the number of the launch that put it there, or 0
@@ -127,10 +130,12 @@ class Listing:
             return Workload(known_id, self._daemon.node_name, WorkloadState.RUNNING, started_at=began, pid=pid, session=session)
         memory = int((detail.get("HostConfig") or {}).get("Memory") or 0)
         rebooted = fell_between(booted_at(), began, moment(state.get("FinishedAt")))
-        why = why_over(state, stopped=self._was_stopped(known_id), memory_bytes=memory, rebooted=rebooted)
-        code = state.get("ExitCode")
+        run, code = self._places.run(str(known_id)), state.get("ExitCode")
+        stopped, again = (run / "stopped").exists(), code == NOT_STARTED and was_begun_again(run)
+        why = why_over(state, stopped=stopped, memory_bytes=memory, rebooted=rebooted, again=again)
+        known = isinstance(code, int) and 0 <= code <= 255 and not again
         return Workload(
-            known_id, self._daemon.node_name, WorkloadState.EXITED, exit_code=code if isinstance(code, int) and 0 <= code <= 255 else None,
+            known_id, self._daemon.node_name, WorkloadState.EXITED, exit_code=code if known else None,
             why=why, started_at=began, session=session,
         )  # fmt: skip
 

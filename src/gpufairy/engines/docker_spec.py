@@ -15,6 +15,7 @@ from gpufairy.core.errors import BadInput
 from gpufairy.core.plain import session_from_plain, session_to_plain
 from gpufairy.core.session import Session
 from gpufairy.core.workload import WorkloadId
+from gpufairy.engines.began_file import INSIDE
 from gpufairy.engines.docker_env import container_environment
 from gpufairy.engines.docker_facts import NO_FACTS, ImageFacts
 
@@ -143,7 +144,7 @@ def container_spec(session: Session, here: Surroundings, settings: DockerSetting
     porter = [PORTER, "--log", "/run/fairy/log", "--workdir", work_folder(session), "--relay", RELAY]
     return {
         "Image": here.image,
-        "Entrypoint": [*porter, "--", *session.request.command] if session.request.command else porter,
+        "Entrypoint": [*porter, "--once", INSIDE, "--", *session.request.command] if session.request.command else porter,
         "Cmd": [],
         "User": "0:0" if here.root else f"{here.uid}:{here.uid}",
         "WorkingDir": "/",  # the porter goes into the work folder itself: the daemon would make a missing one, as root

@@ -8,6 +8,9 @@ from gpufairy.core.errors import EngineRefused
 from gpufairy.engines.run_folder import COULD_NOT_RUN, SIGNAL_NAMES
 
 TOLD_TO_STOP = "ended by the engine, which was told to stop it"
+BEGUN_AGAIN = (
+    "the container engine was killed while it started this and forgot it: it was ended, and is not begun twice unless --retry says so"
+)
 FROM_OUTSIDE = (128 + 15, 128 + 9)
 LONGEST_ANSWER = 400  # letters of a daemon's answer that are passed on
 # Said by a daemon that is going, coming, or has lost its containerd: it has not refused anything.
@@ -49,7 +52,7 @@ def refusal(what: str, status: int, answer: str) -> DaemonRefused:
     return DaemonRefused(f"{what}: the container engine said no: {said or status}", "", status, answer)
 
 
-def why_over(state: Mapping[str, Any], *, stopped: bool, memory_bytes: int, rebooted: bool = False) -> str:
+def why_over(state: Mapping[str, Any], *, stopped: bool, memory_bytes: int, rebooted: bool = False, again: bool = False) -> str:
     """In words, what is known of the end beside its exit code."""
     code, answer = state.get("ExitCode"), " ".join(str(state.get("Error") or "").split())[:LONGEST_ANSWER]
     if stopped:
@@ -59,6 +62,8 @@ def why_over(state: Mapping[str, Any], *, stopped: bool, memory_bytes: int, rebo
         return f"killed by the kernel, out of memory: it wanted more{limit}. Ask for more by --memory"
     if rebooted:
         return "the machine restarted while it ran"
+    if again:
+        return BEGUN_AGAIN
     if NO_SPACE.search(answer):
         return f"the disk of the container engine is full: {answer}"
     if answer:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from gpufairy.core.amounts import shown
 from gpufairy.core.errors import EngineRefused
+from gpufairy.engines.began_file import BEGAN, INSIDE, make_began
 from gpufairy.engines.beneath import open_beneath, open_top
 from gpufairy.engines.docker_facts import ImageFacts, group_text, passwd_text
 from gpufairy.engines.docker_spec import Folder, Mount
@@ -63,12 +64,13 @@ def prepare_run(places: Places, name: str, owner: str, *, uid: int, token: str, 
     write_private(inside / "token", token)
     os.chown(inside / "token", uid, uid, follow_symlinks=False)
     lists = {run / "passwd": passwd_text(facts, owner, uid), run / "group": group_text(facts, owner, uid)}
-    for path, text in {inside / "log": "", **lists}.items():
+    for path, text in {inside / "log": "", inside / BEGAN: "", **lists}.items():
         write_private(path, text)
         path.chmod(READABLE)
     own_folder(places.home(owner), uid)
     own_folder(places.results(name), uid)
     own_log(places.log(name), uid)
+    make_began(run, uid)
 
 
 def run_mounts(places: Places, name: str, owner: str, *, root: bool) -> tuple[Mount, ...]:
@@ -79,6 +81,7 @@ def run_mounts(places: Places, name: str, owner: str, *, root: bool) -> tuple[Mo
         Mount(places.results(name), "/results", writable=True),
         Mount(run / "inside", "/run/fairy"),
         Mount(places.log(name), "/run/fairy/log", writable=True),
+        Mount(run / BEGAN, INSIDE, writable=True),
         *lists,
     )
 
