@@ -36,8 +36,13 @@ def tree(path):
     return ast.parse(path.read_text())
 
 
+@functools.cache
+def nodes(path):
+    return list(ast.walk(tree(path)))
+
+
 def imports(path):
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -45,7 +50,7 @@ def imports(path):
 
 
 def functions(path):
-    return [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def test_every_package_has_its_place():
@@ -75,7 +80,7 @@ def test_core_imports_only_itself_numpy_and_the_standard_library():
 def test_core_never_asks_the_outside_world():
     for path in modules():
         if package(path) == "core":
-            for node in ast.walk(tree(path)):
+            for node in nodes(path):
                 if isinstance(node, ast.Call):
                     called = getattr(node.func, "attr", getattr(node.func, "id", ""))
                     assert called not in FORBIDDEN_IN_CORE, f"{path}:{node.lineno}: {called}() belongs in the shell"
@@ -114,7 +119,7 @@ def test_any_exception_is_caught_in_one_place_alone():
     for path in modules():
         if str(path.relative_to(ROOT)) in BROAD_EXCEPT_ALLOWED:
             continue
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ExceptHandler):
                 caught = getattr(node.type, "id", "")
                 assert node.type is not None, f"{path}:{node.lineno}"
@@ -125,7 +130,7 @@ def test_what_users_may_change_is_opened_in_one_way_alone():
     for path in modules():
         if str(path.relative_to(ROOT)) in OPENS_BY_STEPS:
             continue
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.open":
                 assert all(word.arg != "dir_fd" for word in node.keywords), f"{path}:{node.lineno}: by engines/beneath.py"
 

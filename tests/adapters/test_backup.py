@@ -23,6 +23,8 @@ from gpufairy.store.backup_sqlite import look_inside
 from gpufairy.store.leader import FileLock
 from gpufairy.store.restore import check_backup, restore_backup
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def sources(tmp_path):

@@ -137,6 +137,7 @@ def test_a_damaged_database_is_told_of(folder, tmp_path):
     assert "not a database" in json.loads(inside(tmp_path / "out.tar.gz")["database.json"])["trouble"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_it_where_it_is_told(folder, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     done = subprocess.run(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gpufairy.core.errors import FairyError
 
+pytestmark = pytest.mark.slow
 EXAMPLES = int(os.environ.get("FAIRY_FUZZ_EXAMPLES", "150"))
 LONGEST_S = 5.0  # for one input, on a busy machine: what takes longer would hold up the server
 LARGE = 256 * 2**10

@@ -23,6 +23,7 @@ from gpufairy.engines.project_quota import opened_below
 from gpufairy.engines.result_folder import listed, read_out
 from gpufairy.node.disk_walk import DiskWalker
 
+pytestmark = pytest.mark.slow
 SECRET = b"the-servers-own-secret"
 LONG_ENOUGH_S = 0.7  # some ten thousand swaps
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

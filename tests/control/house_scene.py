@@ -18,6 +18,7 @@ from gpufairy.core.session import Session
 from gpufairy.engines.fake import FakeContainers, FakeEngine
 from gpufairy.store.store import Store
 from gpufairy.wire.submit import SubmitBody
+from ready_database import put_database
 
 ANN = User("ann", Role.USER, NOW)
 POLICY = Policy()
@@ -62,6 +63,7 @@ class Scene:
 async def a_house(folder: Path, containers: FakeContainers | None = None, clock: HeldClock | None = None, gpus: int = 2, **house_settings):
     """Opened again with the same folder and containers it is a restarted server."""
     containers, clock = containers or FakeContainers(), clock or HeldClock(NOW)
+    await put_database(folder / "fairy.db")
     store = await Store.open(f"sqlite:///{folder / 'fairy.db'}", holder="test", half_life=POLICY.half_life)
     shelf, driver_cuda = house_settings.pop("shelf", None), house_settings.pop("driver_cuda", None)
     node = house_settings.pop("node", None) or a_node(gpus=gpus, driver_cuda=driver_cuda)

@@ -40,6 +40,7 @@ async def events_of(scene):
     return [(event.what, event.actor) for event in await scene.house.store.events.page(limit=1000) if event.what.startswith("backup")]
 
 
+@pytest.mark.slow
 async def test_nights_come_and_go_and_the_rule_keeps_its_number(scene, tmp_path):
     backups = await backups_of(scene, tmp_path, rule=KeepRule(3, 2, 1))
     for _ in range(40):

@@ -27,9 +27,17 @@ async def app(tmp_path):
         yield make_app(Context(scene.house, SignInLinks(scene.house.clock), "http://server:8420"))
 
 
+@pytest.fixture(scope="module")
+def kept():
+    return {}
+
+
 @pytest.fixture
-def told(app):
-    return app.openapi()
+def told(app, kept):
+    """Made once: it is the same for every server."""
+    if not kept:
+        kept.update(app.openapi())
+    return kept
 
 
 def shown(route):

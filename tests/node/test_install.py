@@ -130,6 +130,7 @@ def test_systemd_accepts_what_is_installed(service, tmp_path, monkeypatch):
     assert (checked.returncode, [line for line in checked.stderr.splitlines() if made.name in line]) == (0, [])
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_both_units():
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     for arguments, part in ((("up", "--engine", "process"), "KillMode=process"), (("agent", "--server", "http://gpu01:8420", "--disk", "/data"), "--disk /data")):
