@@ -2,7 +2,6 @@
 import json
 import os
 import re
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from fake_nvml import FakeGpu, FakeInstance, FakeMachine, FakeNvml
 from journeys.collector_scene import Collector
 from kube.cluster import Cluster, sleeping
 from kube.control_plane import write_kubeconfig
-from kube.processes import is_ours, run
+from kube.processes import kill_and_start
 from waits import until
 
 RESOURCES = "/apis/resource.k8s.io/v1"
@@ -134,13 +133,8 @@ class DraScene:
 
     def restart_kubelet(self) -> None:
         """Killed, and started as it was."""
-        folder = self.cluster.folder
-        pid = int((folder / "kubelet.pid").read_text())
-        program, *words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: not is_ours(pid, folder), "the kubelet to end")
         taken = self.agent.log.count("has taken the driver")
-        run(folder, Path(program), *words)
+        kill_and_start(self.cluster.folder, "kubelet")
         self.until(lambda: self.agent.log.count("has taken the driver") > taken, "the kubelet to take the driver")
 
     def inside(self, name: str, container: str = "c0") -> Path:

@@ -1,8 +1,6 @@
 """An API server that is killed and comes back, having forgotten what it told: a control plane of this module's own."""
 import asyncio
 import logging
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +11,16 @@ from gpufairy.engines.kube.api import KubeApi
 from gpufairy.engines.kube.errors import KubeRefused, KubeSilent
 from gpufairy.engines.kube.watch import Watched
 from kube.cluster import Cluster
-from kube.processes import is_ours, run, wait
+from kube.processes import kill_and_start, wait
 from kube.relay import Relay, relay
 from kube.soon import SOON_S, soon
-from waits import until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def restart(cluster: Cluster) -> None:
-    pid = int((cluster.folder / "kube-apiserver.pid").read_text())
-    program, *words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not is_ours(pid, cluster.folder), "it to end")
-    run(cluster.folder, Path(program), *words)
+    kill_and_start(cluster.folder, "kube-apiserver")
     wait(cluster.folder, "kube-apiserver", lambda: cluster.answer("GET", "/readyz")[0] == 200)
 
 
