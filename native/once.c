@@ -1,7 +1,8 @@
 /* A command that begins once, whatever its engine does. A Docker that is killed while it starts a container may forget that it did: the
    container is "created" as before, and when it is started again Docker ends what runs in it and begins anew. So the porter keeps in a
    file outside how far it came, four bytes written in place (a full disk has room for them): "new", "ran", "two" when it was begun again
-   and refused, or three figures, the command's exit code, which is then the second start's too. */
+   and refused, or three figures, the command's exit code, which is then the second start's too. Without a command of its own a session may
+   begin again: nobody was let in yet. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static bool keep(const char *word) {
     return pwrite(kept, word, RECORD, 0) == RECORD;
 }
 
-bool begin_once(const char *path) {
+bool begin_once(const char *path, bool may_again) {
     char found[RECORD + 1] = {0};
     kept = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (kept < 0)
@@ -28,6 +29,8 @@ bool begin_once(const char *path) {
     bool other = flock(kept, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (pread(kept, found, RECORD, 0) < 0)
         return false;
+    if (may_again)
+        return keep("ran\n");
     char *end = NULL;
     long code = strtol(found, &end, 10);
     if (end == found + RECORD - 1 && *end == '\n' && code >= 0 && code <= 255)

@@ -225,7 +225,7 @@ int main(int count, char **words) {
     if (chosen.token != NULL && !copy_token(chosen.token))
         give_up("copy the session's token", chosen.token);
     complete_path();
-    if (chosen.command != NULL && chosen.once != NULL && !begin_once(chosen.once))
+    if (chosen.once != NULL && !begin_once(chosen.once, chosen.command == NULL))
         give_up("keep that it begins in", chosen.once);
     if (chosen.command != NULL && (batch = start_batch(chosen.command, chosen.log, chosen.folder)) < 0)
         give_up("start the command with its log", chosen.log != NULL ? chosen.log : "on standard output");

@@ -41,7 +41,7 @@ bool start_wanted(const struct wanted *wanted, struct started *made); /* false: 
 pid_t start_batch(char **argv, const char *log, const char *folder);
 
 /* once.c: the session's command begins once, however often its container is started */
-bool begin_once(const char *path); /* does not return if it began before; false: see errno */
+bool begin_once(const char *path, bool may_again); /* does not return if it began before and may not; false: see errno */
 void ended_once(int code);
 
 /* relay.c: a port on the session's loopback, joined to a UNIX socket */

@@ -137,6 +137,36 @@ def test_a_docker_that_forgets_what_it_started_leaves_nothing_when_that_is_stopp
     pytest.fail("Docker never forgot one: nothing was tried")
 
 
+def porters(session_id: str) -> list[Path]:
+    """First processes of its containers, whoever knows of them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (path / "cmdline").read_bytes().startswith(b"/opt/fairy/bin/porter\0") and session_id.encode() in (path / "environ").read_bytes():
+                found.append(path)
+    return found
+
+
+def test_an_interactive_session_that_docker_forgot_begins_again_alone(server, own_docker):
+    client = server.client()
+    for _ in range(12):
+        session_id = client.submit({"name": "desk", "kind": "interactive", "gpus": "0.5"})["id"]
+        began, deadline = server.data / "sessions" / "run" / f"{session_id}.1" / "began", time.monotonic() + 20
+        while not (began.exists() and began.read_text() == "ran\n"):
+            assert time.monotonic() < deadline, client.session(session_id)
+        with away(own_docker, signal.SIGKILL):
+            pass
+        wait_for_state(client, session_id, "RUNNING", limit_s=30)
+        (name,) = containers(own_docker)
+        assert (name, len(porters(session_id))) == ("desk", 1)
+        client.stop(session_id)
+        wait_for_state(client, session_id, "ENDED", limit_s=60)
+        assert porters(session_id) == []
+        if "the container engine had forgotten that" in server.log:
+            return
+    pytest.fail("Docker never forgot one: nothing was tried")
+
+
 def test_a_docker_killed_again_and_again_while_sessions_start_starts_none_twice(server, own_docker):
     client = server.client()
     witness = "mkdir ~/began.$FAIRY_SESSION_ID || echo $FAIRY_SESSION_ID >> ~/twice; exec sleep 1"

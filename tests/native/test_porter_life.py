@@ -73,6 +73,16 @@ async def test_two_porters_with_one_file_begin_one_command(native, start_porter,
     assert not (tmp_path / "second").exists()
 
 
+@pytest.mark.parametrize("kept", ["new\n", "ran\n"])
+async def test_without_a_command_it_begins_as_often_as_it_is_started(start_porter, tmp_path: Path, kept: str):
+    once = tmp_path / "began"
+    once.write_text(kept)
+    once.chmod(0o666)
+    async with start_porter("--once", str(once)) as porter:
+        assert await porter.run("echo", "alive") == (0, b"alive\n")
+    assert once.read_text() == "ran\n"
+
+
 async def test_a_file_that_cannot_be_kept_is_told(native, tmp_path: Path):
     assert await over_at_once(native, tmp_path, "--once", str(tmp_path / "none"), "--", "true") == 125
 

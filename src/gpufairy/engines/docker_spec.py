@@ -141,10 +141,10 @@ def labelled_session(found: Mapping[str, str], env: Mapping[str, str]) -> Sessio
 def container_spec(session: Session, here: Surroundings, settings: DockerSettings) -> dict[str, Any]:
     """The body of the create call."""
     env = container_environment(session, here.facts, root=here.root, cdi=bool(here.gpus.cdi))
-    porter = [PORTER, "--log", "/run/fairy/log", "--workdir", work_folder(session), "--relay", RELAY]
+    porter = [PORTER, "--log", "/run/fairy/log", "--workdir", work_folder(session), "--relay", RELAY, "--once", INSIDE]
     return {
         "Image": here.image,
-        "Entrypoint": [*porter, "--once", INSIDE, "--", *session.request.command] if session.request.command else porter,
+        "Entrypoint": [*porter, "--", *session.request.command] if session.request.command else porter,
         "Cmd": [],
         "User": "0:0" if here.root else f"{here.uid}:{here.uid}",
         "WorkingDir": "/",  # the porter goes into the work folder itself: the daemon would make a missing one, as root
