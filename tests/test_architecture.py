@@ -126,6 +126,13 @@ def test_any_exception_is_caught_in_one_place_alone():
                 assert caught not in ("Exception", "BaseException"), f"{path}:{node.lineno}"
 
 
+def test_nobody_waits_in_a_way_that_swallows_its_own_end():
+    """Python 3.11's wait_for forgets that it was cancelled if what it waits for comes in the same moment: the server would never end."""
+    for path in modules():
+        for node in nodes(path):
+            assert not (isinstance(node, ast.Attribute) and ast.unparse(node) == "asyncio.wait_for"), f"{path}:{node.lineno}: by asyncio.timeout"
+
+
 def test_what_users_may_change_is_opened_in_one_way_alone():
     for path in modules():
         if str(path.relative_to(ROOT)) in OPENS_BY_STEPS:

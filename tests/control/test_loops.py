@@ -258,3 +258,20 @@ async def test_a_loop_that_fails_says_so_backs_off_and_goes_on():
     assert loop.failing == "disk on fire"
     await loop.once()
     assert loop.failing is None
+
+
+@pytest.mark.parametrize("later", range(6))
+async def test_a_loop_that_is_ended_in_the_moment_its_bell_rings_ends(later):
+    async def turn() -> None:
+        return None
+
+    bell = asyncio.Event()
+    running = asyncio.create_task(Loop("rung", turn, bell, every_s=0.02).run())
+    await asyncio.sleep(0.01)
+    bell.set()
+    for _ in range(later):
+        await asyncio.sleep(0)
+    running.cancel()
+    done, _ = await asyncio.wait([running], timeout=2)
+    running.cancel()
+    assert done == {running}

@@ -42,7 +42,8 @@ async def advice_if_known(house: House, sessions: Sequence[Session]) -> dict[str
 async def greeting_advice(house: House, session: Session) -> str:
     """One sentence and what to do, for whoever comes in; empty: nothing is to be said."""
     try:
-        known = await asyncio.wait_for(advice_if_known(house, [session]), GREETING_WAIT_S)
+        async with asyncio.timeout(GREETING_WAIT_S):
+            known = await advice_if_known(house, [session])
     except TimeoutError:
         return ""
     told = known.get(session.id, [])

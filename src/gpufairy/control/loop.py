@@ -28,7 +28,8 @@ class Loop:
             rest_s = await self.once()
             await asyncio.sleep(max(self._pause_s, rest_s, self._back_off_s()))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._every_s)
+                async with asyncio.timeout(self._every_s):
+                    await self._wake.wait()
 
     async def once(self) -> float:
         """One turn; says how long the loop should rest after it."""

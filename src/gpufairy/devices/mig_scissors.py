@@ -63,7 +63,8 @@ class NvmlScissors:
 
     async def _gone(self, child: AskingProcess) -> bool:
         try:
-            await asyncio.wait_for(child.gone(), LONGEST_END_S)
+            async with asyncio.timeout(LONGEST_END_S):
+                await child.gone()
         except TimeoutError:
             return False
         return True

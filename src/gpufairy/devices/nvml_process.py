@@ -38,9 +38,11 @@ class AskingProcess:
     async def line(self, limit_s: float) -> bytes:
         """Without an end: it was the last. Raises TimeoutError, and ValueError for one that is too long."""
         try:
-            return await asyncio.wait_for(self._lines.readline(), limit_s)
+            async with asyncio.timeout(limit_s):
+                return await self._lines.readline()
         except TimeoutError:
-            return await asyncio.wait_for(self._lines.readline(), LAST_CHANCE_S)
+            async with asyncio.timeout(LAST_CHANCE_S):
+                return await self._lines.readline()
 
     async def end(self, at_once: bool) -> None:
         """With its stdin closed it ends by itself, with a code that says why; else it is killed, once."""
@@ -49,7 +51,8 @@ class AskingProcess:
         self._pipe.close()  # a process that cannot write any more must not wait until it can
         if not at_once:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.gone(), LONGEST_END_S)
+                async with asyncio.timeout(LONGEST_END_S):
+                    await self.gone()
         if self._process.poll() is None:
             self._process.kill()
 

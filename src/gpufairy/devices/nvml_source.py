@@ -115,7 +115,8 @@ class NvmlSource:
         except asyncio.CancelledError:
             await child.end(at_once=self._hung)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(child.gone(), LONGEST_END_S)
+                async with asyncio.timeout(LONGEST_END_S):
+                    await child.gone()
             raise
         self._child, self._no_driver = None, child.code == NO_DRIVER
         return why and f"{why} (code {child.code})"

@@ -67,7 +67,8 @@ class DiskWalker:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
         try:
-            await asyncio.wait_for(child.wait(), 2)
+            async with asyncio.timeout(2):
+                await child.wait()
         except TimeoutError:
             self._stuck[place.path] = child
 

@@ -68,7 +68,8 @@ class DiskWatch:
         while True:
             await self.look()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), TURN_S)
+                async with asyncio.timeout(TURN_S):
+                    await self._wake.wait()
             self._wake.clear()
 
     async def look(self) -> None:

@@ -87,7 +87,8 @@ def retry_s(pages: int) -> float:
 
 async def rests(house: House, seconds: float) -> None:
     with suppress(TimeoutError):
-        await asyncio.wait_for(house.bells.leaving.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await house.bells.leaving.wait()
 
 
 def still_signed_in(house: House, request: Request) -> bool:

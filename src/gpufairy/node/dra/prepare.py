@@ -118,7 +118,8 @@ class Claims:
         left_s = max(0.0, min(AGAIN_S, until_s - time.monotonic()))
         async with self._changes:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changes.wait(), left_s)
+                async with asyncio.timeout(left_s):
+                    await self._changes.wait()
 
     async def _make(self, grant: Grant) -> None:
         offers = self._offers()

@@ -73,7 +73,8 @@ class Publisher:
                     log.warning("the GPUs of this node are not told to the cluster: %s", words)
                 said = words
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), wait_s)
+                    async with asyncio.timeout(wait_s):
+                        await self._news.wait()
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
     async def leave(self) -> None:
