@@ -195,4 +195,4 @@ def test_a_server_killed_while_it_cuts_finishes_when_it_is_back(driven):
     live.start()
     until(lambda: cut(fairy, "GPU-aa") == [("7g.40gb", 0)], "the order to be finished")
     assert gpu(fairy, "GPU-aa")["changes"][0]["why"] == "3 x 1g.5gb → 7g.40gb; taken up again after a break"
-    assert not order.exists()
+    until(lambda: not order.exists(), "the order to be put away")
