@@ -1,5 +1,5 @@
 /* A command that begins once, whatever its engine does. A Docker that is killed while it starts a container may forget that it did: the
-   container is "created" as before, and when it is started again Docker ends what runs in it and begins anew. So the porter keeps in a
+   container is "created" as before, and what runs in it is known to nobody when the session is launched again. So the porter keeps in a
    file outside how far it came, four bytes written in place (a full disk has room for them): "new", "ran", "two" when it was begun again
    and refused, or three figures, the command's exit code, which is then the second start's too. Without a command of its own a session may
    begin again: nobody was let in yet. */

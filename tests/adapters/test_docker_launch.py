@@ -8,6 +8,7 @@ from builders import a_gpu_seat, a_seat, a_session
 from gpufairy.core.share import PARTS
 from gpufairy.engines.docker_launch import Launcher
 from gpufairy.engines.docker_list import Container
+from gpufairy.engines.homes import own_began
 
 
 class FakeListing:
@@ -72,3 +73,13 @@ async def test_one_that_has_ended_meanwhile_is_held_to_nothing():
     book = ShareBook()
     assert await a_launcher(FakeListing("exited", 0), book).started_before(half_a_gpu())
     assert book.begun_with == []
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("left", "kept"), [(None, b"new\n"), (b"", b"new\n"), (b"ran\n", b"ran\n")])
+def test_the_file_of_its_beginning_is_its_owners_whatever_a_killed_server_left_of_it(tmp_path, left, kept):
+    path = tmp_path / "began"
+    if left is not None:
+        path.write_bytes(left)
+    own_began(path, 20_001)
+    assert (path.read_bytes(), path.stat().st_uid) == (kept, 20_001)

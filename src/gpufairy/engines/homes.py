@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from gpufairy.core.amounts import shown
 from gpufairy.core.errors import EngineRefused
-from gpufairy.engines.began_file import BEGAN, INSIDE, make_began
+from gpufairy.engines.began_file import BEGAN, INSIDE, NEW
 from gpufairy.engines.beneath import open_beneath, open_top
 from gpufairy.engines.docker_facts import ImageFacts, group_text, passwd_text
 from gpufairy.engines.docker_spec import Folder, Mount
@@ -48,6 +48,17 @@ def own_log(path: Path, uid: int) -> None:
         os.close(descriptor)
 
 
+def own_began(path: Path, uid: int) -> None:
+    """What a porter kept there is left as it is."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        if not os.fstat(descriptor).st_size:
+            os.write(descriptor, NEW)
+        _give(descriptor, uid)
+    finally:
+        os.close(descriptor)
+
+
 def _give(descriptor: int, uid: int) -> None:
     if os.fstat(descriptor).st_uid == os.geteuid() != uid:
         os.fchown(descriptor, uid, uid)
@@ -70,7 +81,7 @@ def prepare_run(places: Places, name: str, owner: str, *, uid: int, token: str, 
     own_folder(places.home(owner), uid)
     own_folder(places.results(name), uid)
     own_log(places.log(name), uid)
-    make_began(run, uid)
+    own_began(run / BEGAN, uid)
 
 
 def run_mounts(places: Places, name: str, owner: str, *, root: bool) -> tuple[Mount, ...]:
