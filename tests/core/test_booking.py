@@ -3,7 +3,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpufairy.core.booking import LEAD, OPEN, UNUSED_AFTER, Booking, Calendar
@@ -381,8 +381,26 @@ def test_nobody_else_sits_on_a_booked_gpu_while_those_of_it_use_it(drawn, drawn_
                     assert calendar.is_lent(booking, gpu, now)
 
 
+def ann_asks(gpus, *, at=0, preemptible=False, times=1):
+    return [(("ann", None), gpus, None, preemptible, at)] * times
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.lists(booked, min_size=1, max_size=5), st.lists(requests, max_size=15), st.integers(0, 4), st.integers(-3, 3), st.booleans())
+# While the member waits for a borrower to leave, another borrower comes and is given the rest of the booked GPU.
+@example(
+    drawn=[(0, 1, 4, ("user:bob",))],
+    drawn_requests=ann_asks("1", times=3) + ann_asks("0.5", preemptible=True) + ann_asks("0.5", preemptible=True, at=3),
+    which=0, come=2, endless=False,
+)
+@example(
+    drawn=[(3, 2, 3, ("user:ann", "user:bob")), (0, 1, 1, ("user:bob",)), (1, 2, 3, ("user:bob",))],
+    drawn_requests=ann_asks("1") + ann_asks("1", at=1, times=7) + ann_asks("0.5") + ann_asks("0.5", preemptible=True, times=2),
+    which=0, come=1, endless=False,
+)  # fmt: skip
+@given(
+    drawn=st.lists(booked, min_size=1, max_size=5), drawn_requests=st.lists(requests, max_size=15),
+    which=st.integers(0, 4), come=st.integers(-3, 3), endless=st.booleans(),
+)  # fmt: skip
 def test_a_member_who_fits_on_what_is_booked_starts_at_the_start_or_once_a_guest_has_left(drawn, drawn_requests, which, come, endless):
     world = World(the_bookings(drawn))
     booking = world.bookings[which % len(world.bookings)]

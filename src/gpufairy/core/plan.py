@@ -13,7 +13,7 @@ from functools import partial
 from gpufairy.core.amounts import show_duration
 from gpufairy.core.booking import NO_GPUS, OPEN
 from gpufairy.core.cluster import Cluster
-from gpufairy.core.fit import NO_PREFERENCE, Preference, Refusal, fit
+from gpufairy.core.fit import NO_PREFERENCE, Preference, Refusal, fit, seats_together
 from gpufairy.core.floor import Floor
 from gpufairy.core.pool import pool_coming
 from gpufairy.core.preempt import Eviction, Preempt, evictions
@@ -100,6 +100,7 @@ class Pass:
         self._heads: list[Session] = []  # to whom something is promised, and that others may have to leave for
         self._owed: list[Session] = []  # whose booked GPUs are lent out
         self._lent_out = cluster.calendar.lent_out(cluster.holding, now)
+        self._kept: dict[str, str] = {}  # lent GPUs that somebody of their booking waits for, each with why: no more borrowers there
         self._still_leaving = cluster.still_leaving()
         self._refusals: dict[Key, tuple[Refusal, ...]] = {}
         self.placed: list[Placement] = []
@@ -141,8 +142,9 @@ class Pass:
             return  # a quota, or somebody of its gang: no room would help, so none is kept
         pool = session.request.pool
         is_owed = any(booking.is_for(session.owner, session.team) for booking in self._lent_out)
-        if is_owed:
+        if is_owed and not session.request.preemptible:
             self._owed.append(session)
+            self._keep_booked(group)
         if pool not in self._promises:
             hopes = partial(self._floor.hopes, session.request, self._now, calendar=self._cluster.calendar)
             promise = promise_for(
@@ -167,6 +169,9 @@ class Pass:
             if shut := self._allowances.closed(session):
                 asking = replace(asking, closed={**asking.closed, **shut})
 
+        if self._kept and session.request.preemptible:
+            asking = replace(asking, closed={**asking.closed, **self._kept}, booked=asking.booked - self._kept.keys())
+
         def fitted(room: Room, prefer: Preference) -> Seat | Refusal:
             return fit_beside(session.request, room, self._promises.values(), self._now, asking, prefer=prefer)
 
@@ -175,6 +180,25 @@ class Pass:
             return answer
         over = self._allowances.refusal(session, answer)
         return answer if over is None else (Refusal("", over),)
+
+    def _keep_booked(self, group: Sequence[Session]) -> None:
+        """Lend no more of what is booked for them, if they start once the borrowers have left.
+
+        Borrowers come last in line, so those of this pass are still to come. One seated now could not be sent away before the next
+        pass (preempt.py looks at those who run), and until then nobody would be: the others would leave in vain.
+        """
+        head, calendar = group[0], self._cluster.calendar
+        booked = calendar.booked_for(head.owner, head.team, self._now)
+        borrowers = [one for one in self._cluster.holding if one.request.preemptible and calendar.owed(head, one, self._now)]
+        nodes = {one.seat.node for one in borrowers if one.seat is not None} if len(group) == 1 else self._floor.rooms.keys()
+        rooms = {node: self._floor.rooms[node].copy() for node in nodes if node in self._floor.rooms}
+        for one in borrowers:
+            if one.seat is not None and one.seat.node in rooms:
+                rooms[one.seat.node].sit(one, -1)
+        stay = stay_of(head, self._cluster.run_times)
+        closed = calendar.closed_to(head.owner, head.team, stay.time, self._now)
+        if seats_together([one.request for one in group], rooms, closed) is not None:
+            self._kept.update(dict.fromkeys(booked, "booked, and somebody of the booking waits for it"))
 
     def _take(self, session: Session, seat: Seat, sign: int = 1) -> None:
         for promise in self._promises.values():
