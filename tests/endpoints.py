@@ -50,7 +50,7 @@ class HttpEndpoint:
 
 
 @contextmanager
-def http_endpoint(*answers: Any) -> Iterator[HttpEndpoint]:
+def http_endpoint(*answers: Any, tls: ssl.SSLContext | None = None) -> Iterator[HttpEndpoint]:
     endpoint = HttpEndpoint(answers=list(answers) or [200])
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,7 +76,9 @@ def http_endpoint(*answers: Any) -> Iterator[HttpEndpoint]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    endpoint.url = f"http://127.0.0.1:{server.server_port}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    endpoint.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
@@ -203,9 +205,9 @@ def closed_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def server_tls(folder: Path) -> tuple[ssl.SSLContext, Path]:
+def server_tls(folder: Path, *, has_identifiers: bool = True) -> tuple[ssl.SSLContext, Path]:
     """A context for 127.0.0.1, and the file of who signed it."""
-    Authority(folder).server("mail", "127.0.0.1")
+    Authority(folder, has_identifiers=has_identifiers).server("mail", "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "mail.crt", folder / "mail.key")
     return context, folder / "ca.crt"

@@ -29,6 +29,7 @@ from gpufairy.client.protocol import (
     read_answer,
 )
 from gpufairy.client.transport import CHUNK_BYTES, CONNECT_LIMIT_S
+from gpufairy.wire.tls import trust_machine
 
 
 class AsyncFairy(AsyncAlertMethods, AsyncBackupMethods, AsyncDoctorMethods, AsyncHostMethods, AsyncPoolMethods):
@@ -360,9 +361,11 @@ class AsyncFairy(AsyncAlertMethods, AsyncBackupMethods, AsyncDoctorMethods, Asyn
     def _send(self, call: Call, limit: aiohttp.ClientTimeout) -> Any:
         if self._http is None:
             self._http = aiohttp.ClientSession(auto_decompress=False)
+        tls = trust_machine() if self.url.startswith("https:") else True
         return self._http.request(
-            call.method, self.url + call.path, data=call.payload(), headers=call.headers(self._token), timeout=limit, allow_redirects=False
-        )
+            call.method, self.url + call.path, data=call.payload(), headers=call.headers(self._token), timeout=limit, ssl=tls,
+            allow_redirects=False,
+        )  # fmt: skip
 
     def _not_reached(self, error: Exception) -> ServerNotReached:
         cause = error.__cause__ if isinstance(error.__cause__, ssl.SSLError) else error

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpufairy.client.errors import ServerNotReached
 from gpufairy.client.protocol import IS_IT_RUNNING, Call, checked_token, parse_url, problem_of, read_answer
+from gpufairy.wire.tls import trust_authorities
 
 CONNECT_LIMIT_S = 10.0  # a host that does not answer by then is down or behind a wall
 CHUNK_BYTES = 64 * 1024
@@ -73,8 +74,10 @@ class Transport:
         return read_answer(response.status, response.headers.get("Location"), body)
 
     def _connect(self) -> HTTPConnection:
-        kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
-        connection = kind(self._parts.hostname or "", self._parts.port, timeout=self._limit_s or CONNECT_LIMIT_S)
+        host, port, limit_s = self._parts.hostname or "", self._parts.port, self._limit_s or CONNECT_LIMIT_S
+        connection = HTTPConnection(host, port, timeout=limit_s)
+        if self._parts.scheme == "https":
+            connection = HTTPSConnection(host, port, timeout=limit_s, context=trust_authorities())
         try:
             connection.connect()
         except OSError as error:

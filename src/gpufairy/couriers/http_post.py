@@ -11,6 +11,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gpufairy.core.errors import NotDelivered
+from gpufairy.wire.tls import trust_authorities, trust_machine
 
 DEADLINE_S = 10.0
 CONNECT_S = 5.0
@@ -64,11 +65,11 @@ def place_of(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}"
 
 
-def tls(ca_file: str | None) -> ssl.SSLContext | bool:
+def tls(ca_file: str | None) -> ssl.SSLContext:
     if ca_file is None:
-        return True
+        return trust_machine()
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        return trust_authorities(file=ca_file)
     except (OSError, ssl.SSLError) as error:
         found = f"ca_file: {ca_file} cannot be used: {error.strerror}"
         raise NotDelivered(found, "Give a PEM file of who signed the certificate.") from None

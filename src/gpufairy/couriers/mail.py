@@ -13,6 +13,7 @@ from email.utils import formatdate, make_msgid
 from gpufairy.core.errors import NotDelivered
 from gpufairy.core.letter import MOST_SHOWN, Letter, subject_of, text_of
 from gpufairy.couriers.http_post import TRIED_AGAIN
+from gpufairy.wire.tls import trust_authorities
 
 DEADLINE_S = 20.0  # for the whole exchange
 ANSWER_S = 8.0  # for one answer
@@ -73,7 +74,7 @@ class SmtpCall:
         """In a thread."""
         server = self.server
         try:
-            context = ssl.create_default_context(cafile=server.ca_file)
+            context = trust_authorities(file=server.ca_file)
             password = server.password()
             with self._connected(context) as smtp:
                 if server.security == "starttls":

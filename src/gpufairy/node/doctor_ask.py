@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufairy.devices.bounded_call import Answer, BoundedCalls
+from gpufairy.wire.tls import trust_authorities
 
 PROGRAM_S = 8.0  # nvidia-ctk and rpm answer in tenths of a second
 PAGE_S = 3.0
@@ -56,8 +57,10 @@ def socket_json(path: str, question: str) -> dict[str, Any]:
 def page(url: str) -> tuple[int, str, str] | None:
     """Status, text and the server's own time. None: nobody answers there."""
     parts = urllib.parse.urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=PAGE_S)
+    host, port = parts.hostname or "", parts.port
+    connection = http.client.HTTPConnection(host, port, timeout=PAGE_S)
+    if parts.scheme == "https":
+        connection = http.client.HTTPSConnection(host, port, timeout=PAGE_S, context=trust_authorities())
     with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
         answer, text = _fetched(connection, f"{parts.path}{'?' + parts.query if parts.query else ''}" or "/", {"Accept": "*/*"})
         return answer.status, text.decode(errors="replace"), answer.getheader("Date") or ""

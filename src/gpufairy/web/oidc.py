@@ -21,6 +21,7 @@ from joserfc.jwk import KeySet
 from gpufairy.control.clock import Clock
 from gpufairy.core.errors import Busy, NotAllowed, NotSignedIn
 from gpufairy.wire.oidc import OidcSettings
+from gpufairy.wire.tls import trust_machine
 
 ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA"]  # never `none`, and none with a shared secret: our secret signs nobody in
 PATIENCE_S = 10.0
@@ -145,10 +146,11 @@ class Oidc:
         return self._provider
 
     async def _ask(self, method: str, url: str, headers: Mapping[str, str] = NO_HEADERS, **sent: Any) -> dict[str, Any]:
+        headers = {"Accept": "application/json", **headers}
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE_S), trust_env=True) as http,
-                http.request(method, url, allow_redirects=False, headers={"Accept": "application/json", **headers}, **sent) as answer,
+                http.request(method, url, headers=headers, ssl=trust_machine(), allow_redirects=False, **sent) as answer,
             ):
                 body, status = await answer.content.read(LARGEST_ANSWER), answer.status
             told = json.loads(body)

@@ -3,6 +3,7 @@ import os
 import ssl
 
 from gpufairy.core.errors import BadInput
+from gpufairy.wire.tls import trust_authorities
 
 
 def trusting(authority: bytes | None, what: str) -> ssl.SSLContext:
@@ -10,7 +11,7 @@ def trusting(authority: bytes | None, what: str) -> ssl.SSLContext:
     try:
         if authority is not None and not authority.strip():
             raise ValueError("it is empty")  # which Python would take for None
-        tls = ssl.create_default_context(cadata=None if authority is None else authority.decode("ascii", "replace"))
+        tls = trust_authorities(text=None if authority is None else authority.decode("ascii", "replace"))
     except (ssl.SSLError, ValueError) as error:
         raise BadInput(f"{what}: its certificate authority cannot be read ({error})", "It must be certificates in PEM.") from error
     tls.set_alpn_protocols(["http/1.1"])

@@ -9,6 +9,7 @@ import aiohttp
 from gpufairy.core.errors import EngineRefused, EngineSilent
 from gpufairy.engines.registry.logins import NO_LOGINS, RegistryAccess
 from gpufairy.engines.registry.proof import LOOK_AT_LOGINS, Proofs, words
+from gpufairy.wire.tls import trust_machine
 
 CONNECT_S, SILENCE_S = 10.0, 60.0  # the longest between two pieces of an answer
 MOST_REDIRECTS = 5
@@ -78,7 +79,10 @@ class RegistryHttp:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
-            self._session = aiohttp.ClientSession(timeout=limits, trust_env=True, auto_decompress=False, headers={"User-Agent": "gpufairy"})
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=trust_machine()), timeout=limits, trust_env=True, auto_decompress=False,
+                headers={"User-Agent": "gpufairy"},
+            )  # fmt: skip
         return self._session
 
     def _proving(self) -> Proofs:
