@@ -9,7 +9,7 @@ from gpufairy.core.fit import Refusal, fit
 from gpufairy.core.mig import MigInstance
 from gpufairy.core.node import Node, NodeState
 from gpufairy.core.room import Room
-from gpufairy.core.session import Seat
+from gpufairy.core.session import GpuSeat, Seat
 from gpufairy.core.share import PARTS
 from scenes import A100_CUTS, GIB, a_gpu, a_node, a_session
 
@@ -48,11 +48,39 @@ def test_a_full_gpu_says_how_much_of_it_is_free():
     assert answer == Refusal("gpu01", "gpu01 has at most 0.25 of one GPU free, 0.5 asked")
 
 
-def test_a_fraction_goes_where_least_is_left_over():
-    answer = seat(a_session(gpus="0.5"), a_node(gpus=2), taken=[a_session(gpus="0.25")])
+def room_with(node, **taken):
+    """The node's room with seats given by hand: parts of each GPU that are gone, as gpu0=PARTS // 4."""
+    room = Room.empty(node)
+    for index, parts in ((int(name.removeprefix("gpu")), parts) for name, parts in taken.items()):
+        gpu = node.gpus[index]
+        part = GpuSeat(index, gpu.uuid, parts, gpu.memory_bytes * parts // PARTS, gpu.kind, sharing=gpu.sharing)
+        room.take(Seat(node.name, 0, 0, (part,)))
+    return room
+
+
+@pytest.mark.parametrize(
+    ("taken", "goes_to"),
+    [
+        ({"gpu0": PARTS // 4}, 0),
+        ({"gpu1": PARTS // 4}, 1),
+        ({"gpu0": PARTS // 4, "gpu1": PARTS // 2}, 1),
+        ({"gpu0": PARTS // 2, "gpu2": PARTS // 4}, 0),
+        ({"gpu0": PARTS * 3 // 4, "gpu2": PARTS // 4}, 2),  # the fullest has too little left
+        ({}, 0),
+    ],
+)
+def test_a_fraction_goes_where_least_is_left_over(taken, goes_to):
+    answer = fit(a_session(gpus="0.5").request, room_with(a_node(gpus=3), **taken))
     assert isinstance(answer, Seat)
-    assert answer.gpus[0].index == 0
-    assert answer.gpus[0].memory_bytes == 20 * GIB
+    assert [(part.index, part.parts, part.memory_bytes) for part in answer.gpus] == [(goes_to, PARTS // 2, 20 * GIB)]
+
+
+def test_of_gpus_with_as_much_left_the_one_with_less_memory_takes_the_fraction():
+    room = Room.empty(a_node(gpus=2))
+    full = room.node.gpus[1]
+    room.take(Seat("gpu01", 0, 0, (GpuSeat(1, full.uuid, 0, 10 * GIB, full.kind, sharing=full.sharing),)))
+    answer = fit(a_session(gpus="0.5", gpu_memory_bytes=GIB).request, room)
+    assert [part.index for part in answer.gpus] == [1]
 
 
 def test_a_share_in_fgpu_is_that_part_of_the_card():

@@ -257,3 +257,35 @@ def test_what_is_no_priority_is_refused_with_what_is(text):
 def test_shares_that_are_nothing_negative_or_no_number_are_refused(share):
     with pytest.raises(BadInput, match="share: "):
         checked_share(share)
+
+
+def test_a_preemptible_seat_that_is_held_counts_as_a_session_and_as_no_gpu_nor_time():
+    quota = Quota("user:ann", gpu_parts=2 * PARTS, gpu_hours_week=5.0, sessions=9)
+    borrowed = held(a_session("borrowed", preemptible=True), a_seat(2), hours=100)
+    used = Allowances((quota,), [borrowed], WeekUse(), NOW).used(Rule("user:ann", quota))
+    assert (used.gpu_parts, used.gpu_seconds, used.sessions) == (0, 0.0, 1)
+
+
+def test_who_borrows_much_still_gets_all_of_their_own():
+    nodes = [a_node(gpus=6)]
+    borrowed = seated([a_session(f"borrowed-{n}", "2", preemptible=True) for n in range(2)], nodes)
+    made = plan(a_cluster(nodes, [a_session("own", "2")], borrowed, quotas=(Quota("user:ann", gpu_parts=2 * PARTS),)), NOW)
+    assert names(made) == ["own"]
+
+
+def test_what_is_held_as_ones_own_counts_beside_what_is_borrowed():
+    nodes = [a_node(gpus=6)]
+    holding = seated([a_session("own", "2"), a_session("borrowed", "2", preemptible=True)], nodes)
+    second = a_session("second")
+    made = plan(a_cluster(nodes, [second], holding, quotas=(Quota("user:ann", gpu_parts=2 * PARTS),)), NOW)
+    assert names(made) == []
+    assert why_of(made, second)[0].startswith("ann holds 2 of their 2 GPUs; 1 asked")
+
+
+def test_a_borrowed_seat_taken_back_leaves_what_is_ones_own():
+    quota = Quota("user:ann", gpu_parts=2 * PARTS)
+    own, borrowed = held(a_session("own"), a_seat(1)), held(a_session("borrowed", preemptible=True), a_seat(2))
+    left = Allowances((quota,), [own, borrowed], WeekUse(), NOW)
+    left.placed(borrowed, borrowed.seat, sign=-1)
+    used = left.used(Rule("user:ann", quota))
+    assert (used.gpu_parts, used.sessions) == (PARTS, 1)

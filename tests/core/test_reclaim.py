@@ -366,3 +366,45 @@ def test_a_rung_taken_at_a_time_to_come_by_a_clock_that_was_put_back_holds_nobod
     assert next_rung(on_it, idle, Ladder(), lambda _: "", NOW) is None
     now = NOW + 30 * MINUTE
     assert next_rung(on_it, replace(idle, at=now), Ladder(), lambda _: "", now).to is IdleStep.LENT
+
+
+def unread(session, **fields):
+    """A sample in which the driver told everything of the GPU but who is on it."""
+    reading = GpuReading("GPU-gpu01-0", NOW, utilisation=0.0, memory_used_bytes=0, processes_known=False)
+    return sample_of(session, readings=(reading,), **fields)
+
+
+def test_a_process_list_that_could_not_be_read_is_no_empty_one(holder):
+    seen = glances(unread(holder), [holder])[holder.id]
+    assert (seen.gpus_busy, seen.why) == (None, "who is on GPU 0 cannot be read")
+    assert watched(None, seen, NOW).active is None
+
+
+def test_what_is_held_of_a_gpu_whose_processes_could_not_be_read_is_not_known(holder):
+    seen = glances(unread(holder), [holder])[holder.id]
+    assert seen.memory == {"GPU-gpu01-0": None}
+    assert why_not_lent(holder, seen.memory) == "not lent: what it holds of the GPU's memory is not known"
+
+
+def test_one_gpu_that_cannot_be_read_is_enough_for_a_session_on_two():
+    (session,) = seated([a_session("wide", "2")], [a_node(gpus=2)])
+    first, second = (GpuReading(f"GPU-gpu01-{n}", NOW, utilisation=0.0, memory_used_bytes=0) for n in (0, 1))
+    both = sample_of(session, readings=(first, second))
+    assert glances(both, [session])[session.id].gpus_busy is False
+    half_known = replace(both, readings=(first, replace(second, processes_known=False)))
+    assert glances(half_known, [session])[session.id].gpus_busy is None
+
+
+def test_nobody_is_warned_lent_or_stopped_while_nobody_can_read_who_is_on_the_gpu(holder):
+    found, now = None, NOW
+    for _ in range(180):
+        found = watched(found, glances(unread(holder), [holder])[holder.id], now)
+        now += MINUTE
+    assert idle_since(found, now) is None
+    assert next_rung(holder, found, Ladder(stop=True, shrink=True), lambda rung: "", now) is None
+
+
+def test_idleness_ends_where_the_list_of_processes_could_not_be_read_for_long(holder):
+    rests, blind = (glances(sample, [holder])[holder.id] for sample in (sample_of(holder), unread(holder)))
+    found, now = watched_over(rests, *[blind] * 10, rests)
+    assert idle_since(found, now) == now
