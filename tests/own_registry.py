@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from bench.ports import free_port
 
-from daemons import missing
 from gpufairy.engines.registry.blobs import Blob, Repository, digest_of
 from gpufairy.engines.registry.build import DOCKER, in_one
 from gpufairy.engines.registry.http import RegistryHttp
@@ -61,7 +61,7 @@ class OwnRegistry:
 @contextlib.contextmanager
 def own_registry(*, password: bool = False, deletes: bool = True) -> Iterator[OwnRegistry]:
     if shutil.which("docker-registry") is None:
-        missing("no docker-registry: apt-get install docker-registry")
+        pytest.skip("no docker-registry: apt-get install docker-registry")
     folder = Path(tempfile.mkdtemp(prefix="fairy-reg-"))
     made = OwnRegistry(folder, free_port())
     (folder / "htpasswd").write_text(HTPASSWD)

@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from bench.ports import free_port
 
-from daemons import missing
 from gpufairy.core.host_reading import DiskReading, HostReading, MountReading, NetworkReading, Pressure, UserLoad
 from gpufairy.core.node_sample import NodeSample, ProcessReading, SessionReading
 from gpufairy.core.owner import KnownBy, Owner, RunningProcess
@@ -116,7 +116,7 @@ class Serving:
 def program(name: str, package: str) -> str:
     found = shutil.which(name)
     if found is None:
-        missing(f"no {name}: apt-get install {package}")
+        pytest.skip(f"no {name}: apt-get install {package}")
     return str(found)
 
 

@@ -47,10 +47,11 @@ def process(folder: Path) -> Maker:
 
 
 ENGINES = {"fake": fake, "process": process}
-DAEMONS = ("docker", "podman", "kubernetes")  # the docker engine on each of two, and pods on a real kubelet
+PODS = pytest.param("kubernetes", marks=[pytest.mark.system, pytest.mark.kubernetes])  # on a real kubelet
+DAEMONS = [pytest.param(name, marks=pytest.mark.system) for name in ("docker", "podman")]  # the docker engine on each of two
 
 
-@pytest.fixture(params=[*ENGINES, *(pytest.param(name, marks=pytest.mark.system) for name in DAEMONS)])
+@pytest.fixture(params=[*ENGINES, *DAEMONS, PODS])
 def make_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Maker]:
     if request.param in ENGINES:
         yield ENGINES[request.param](tmp_path)

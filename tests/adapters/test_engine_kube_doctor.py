@@ -13,7 +13,7 @@ from gpufairy.core.doctor_facts import Facts, Kube, KubeFacts
 from gpufairy.engines.kube_doctor import KubeWanted, kube_facts
 from kube.cluster import Cluster
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.fixture

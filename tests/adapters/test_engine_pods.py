@@ -26,7 +26,7 @@ from gpufairy.engines.pod_spec import Here, pod_body, pod_name
 from kube.cluster import Cluster
 from kube.soon import soon
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 AT_ONCE, SOON = timedelta(0), timedelta(seconds=10)
 MIB = 2**20
 

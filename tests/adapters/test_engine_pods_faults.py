@@ -23,7 +23,7 @@ from kube.relay import Relay, relay
 from kube.soon import soon
 from waits import until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 AT_ONCE = timedelta(0)
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 

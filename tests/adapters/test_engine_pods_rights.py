@@ -20,7 +20,7 @@ from kube.control_plane import write_kubeconfig
 from kube.helm import Admin
 from kube.soon import soon
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 AT_ONCE = timedelta(0)
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

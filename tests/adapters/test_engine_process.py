@@ -233,9 +233,7 @@ async def test_input_and_both_outputs_are_kept_apart(engine: ProcessEngine):
     await stream.close()
 
 
-needs_two_cpus = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2 and os.environ.get("CI") != "true", reason="pinning needs two CPUs"
-)
+needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="pinning needs two CPUs")
 
 
 @needs_two_cpus

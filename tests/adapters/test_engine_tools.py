@@ -157,7 +157,7 @@ def test_source_that_does_not_compile_is_said_in_the_compilers_words(tmp_path: P
 
 def test_changed_source_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sources = tmp_path / "native"
-    shutil.copytree(build_native._sources(), sources)
+    shutil.copytree(build_native.find_sources(), sources)
     monkeypatch.setattr(build_native, "SOURCES", (sources,))
     first = build(tmp_path)
     assert build(tmp_path) == first

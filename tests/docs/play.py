@@ -9,7 +9,7 @@ from box import Box
 from command_words import wrong_with
 from pages import Block, Command
 from shown_output import missing
-from stage import Aid, aid_for, why_not_run
+from stage import Aid, aid_for, may_be_missing, why_not_run
 
 READS = ("fairy ps", "fairy why", "fairy alerts", "fairy node list", "fairy team list", "fairy quota list")
 SOON_S = 40  # a host that was let in just now tells of itself within so long
@@ -86,5 +86,6 @@ def judged(command: Command, aid: Aid, result: subprocess.CompletedProcess[str])
     fails = any(line.startswith("fairy: ") and "(simulated)" not in line for line in command.shown) or aid.fails
     if (result.returncode != 0) != fails:
         return f"it ended with {result.returncode}:\n{printed[-1500:]}"
-    absent = [] if aid.other_output and aid.heads is None else missing(command.shown[:aid.heads], printed)
+    shown = () if aid.other_output and aid.heads is None else command.shown[:aid.heads]
+    absent = missing(tuple(line for line in shown if not may_be_missing(line)), printed)
     return f"the page shows what was not printed: {absent}\nprinted was:\n{printed[-1500:]}" if absent else None

@@ -37,6 +37,11 @@ NOT_RUN = tuple((re.compile(words), why) for words, why in (
     (r"from gpufairy.core.scenario_fit", "a piece of a program, whose cluster is the reader's"),
 ))  # fmt: skip
 
+# Lines that a page shows and that time may leave out: what they tell lasts so short that who looks may come after it.
+MAY_BE_MISSING = tuple((re.compile(words), why) for words, why in (
+    (r"\S+ PENDING: waited .*, goes to ", "on a busy machine it has started before `fairy run` looks again"),
+))  # fmt: skip
+
 THREE = "; ".join(f"fairy run --detach --gpus 1 --time 2h --name {name} -- sleep 600" for name in ("red", "green", "blue"))
 ALONE = "fairy stop --all; until [ -z \"$(fairy ps --json | jq -r '.items[]')\" ]; do sleep 0.2; done; "
 KEY = "[ -e ~/.ssh/id_ed25519 ] || ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; fairy key add ~/.ssh/id_ed25519.pub >/dev/null 2>&1 || true; "
@@ -162,6 +167,10 @@ AIDS: dict[str, dict[str, Aid]] = {
 
 def why_not_run(text: str) -> str | None:
     return next((why for words, why in NOT_RUN if words.match(text)), None)
+
+
+def may_be_missing(line: str) -> bool:
+    return any(words.match(line.strip()) for words, _why in MAY_BE_MISSING)
 
 
 def aid_for(page: str, command: Command) -> Aid:

@@ -1,6 +1,10 @@
 """The harness itself: what it takes for a command, and what it takes for the same output."""
-from pages import commands_in
+import subprocess
+
+from pages import Command, commands_in
+from play import judged
 from shown_output import missing
+from stage import Aid
 
 
 def test_after_prompts_stand_commands_and_below_them_what_they_print():
@@ -26,3 +30,11 @@ def test_at_night_a_time_is_told_with_its_day_and_two_hours_may_be_a_minute_less
 def test_other_words_are_not_the_same():
     assert missing(("red RUNNING: is being stopped",), "red RUNNING: will be stopped\n") == ["red RUNNING: is being stopped"]
     assert missing(("NAME  STATE  GPUS",), "NAME  STATE\n") == ["NAME  STATE  GPUS"]
+
+
+def test_a_line_that_time_may_leave_out_is_not_missed_and_the_lines_beside_it_are():
+    command = Command("fairy run -- true", 1, False, ("warm-magpie", "warm-magpie PENDING: waited 0 s, goes to gpu01", "hello"))
+    result = subprocess.CompletedProcess((), 0, "calm-lemur\nhello\n", "")
+    assert judged(command, Aid(), result) is None
+    result.stdout = "calm-lemur\n"
+    assert "hello" in judged(command, Aid(), result)

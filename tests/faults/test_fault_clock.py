@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from bench.server import LiveServer
 
-from daemons import missing
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -35,7 +34,7 @@ class Clock:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory) -> Path:
     if shutil.which("cc") is None:
-        missing("no cc: apt-get install gcc libc6-dev")
+        pytest.skip("no cc: apt-get install gcc libc6-dev")
     made = tmp_path_factory.mktemp("clock") / "wall_clock.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(made), str(Path(__file__).with_name("wall_clock.c"))], check=True)
     return made

@@ -16,7 +16,7 @@ from kube.processes import run
 from kube.start import control_plane
 from waits import until, wait_for_state
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 
 AWAY_S = length_s(short=10, full=600)
 RIGHT_AFTER_S = 30

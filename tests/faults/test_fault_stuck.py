@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from bench.server import LiveServer
 
-from daemons import missing
 from waits import until, wait_for_state
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -18,7 +17,7 @@ FREEZER = Path("/sys/fs/cgroup/freezer")  # of cgroup v1: a frozen process of v2
 @pytest.fixture
 def freezer():
     if not (FREEZER / "tasks").exists() or os.geteuid() != 0:
-        missing("a freezer that holds back SIGKILL is there on machines with cgroup v1, and for root alone")
+        pytest.skip("a freezer that holds back SIGKILL is there on machines with cgroup v1, and for root alone")
     group = FREEZER / f"fairy-test-{os.getpid()}"
     group.mkdir()
     yield group

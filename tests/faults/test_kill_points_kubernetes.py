@@ -3,7 +3,7 @@ import pytest
 from kill_points import ON_KUBERNETES, killed_at
 from kill_stages import kubernetes_stage
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from kill_stages import pool_stage
 from kube.karpenter import karpenter
 from kube.start import control_plane
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

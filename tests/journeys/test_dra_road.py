@@ -10,7 +10,7 @@ from kube.cluster import Cluster
 from kube.dra_scene import DraScene, dra_scene, one_cut
 from waits import until, wait_for_state
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 START_S = 60.0
 
 

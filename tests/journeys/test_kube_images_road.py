@@ -21,7 +21,7 @@ from kube.cluster import Cluster
 from own_registry import OwnRegistry, logins_file, own_registry, put_image_now
 from waits import until, wait_for_state
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 
 LIMIT_S = 90.0
 IMAGES = """

@@ -13,7 +13,7 @@ from web_terminal import a_terminal
 from kube.cluster import Cluster
 from waits import until, wait_for_state
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 
 PARTS = """
 [ssh]

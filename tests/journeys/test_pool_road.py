@@ -16,7 +16,7 @@ from kube.karpenter import CLASSES, POOLS, ROLE, karpenter
 from kube.start import control_plane
 from waits import until, wait_for_state
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 
 SETTINGS = """
 [images]

@@ -13,7 +13,7 @@ from typing import TextIO
 import pytest
 from bench.ports import free_port
 
-from daemons import left_over, missing
+from daemons import left_over
 from kube.certificates import Authority
 from kube.cluster import Cluster
 from kube.control_plane import start_control_plane
@@ -95,14 +95,14 @@ def is_alone(users: TextIO) -> bool:
 
 def check_machine() -> None:
     if os.geteuid() != 0:
-        missing("a Kubernetes of our own needs root")
+        pytest.skip("a Kubernetes of our own needs root")
     for program, package in PROGRAMS.items():
         if shutil.which(program) is None:
-            missing(f"no {program}: apt-get install {package}")
+            pytest.skip(f"no {program}: apt-get install {package}")
     if not (CNI / "bridge").exists():
-        missing(f"no {CNI}/bridge: apt-get install containernetworking-plugins")
+        pytest.skip(f"no {CNI}/bridge: apt-get install containernetworking-plugins")
     if any((DEVICE_PLUGINS.parent / name).exists() for name in ("config.yaml", "pods", "pki")):
-        missing("this machine has a kubelet of its own, whose device plugins ours would take away")
+        pytest.skip("this machine has a kubelet of its own, whose device plugins ours would take away")
 
 
 def programs_of(*names: str) -> dict[str, Path]:
@@ -110,7 +110,7 @@ def programs_of(*names: str) -> dict[str, Path]:
     try:
         return parts(names)
     except CannotBuild as error:
-        missing(str(error))
+        pytest.skip(str(error))
         raise
 
 

@@ -9,7 +9,7 @@ import pytest
 from kube.dra_scene import POD_S, QUARTER, DraScene, dra_scene, one_cut, two_gpus
 from waits import until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 GPU_MIB = 40960
 
 

@@ -21,7 +21,7 @@ from kube.dra_scene import DRIVER_RIGHTS
 from kube.helm import CHART, Admin, CommandFailed
 from kube.start import programs_of
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 NAMESPACE, SESSIONS = (f"{name}-{os.getpid()}" for name in ("chart", "chart-sessions"))
 GUIDE = {"gpu-session-monitoring": {"enabled": True}}
 EVERYTHING: dict[str, Any] = {

@@ -10,7 +10,7 @@ from kube.cluster import Cluster
 from kube.own_image import BUILDS, compiled_for_good, own_image
 from waits import until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 ML, MONITORING = (f"{name}-{os.getpid()}" for name in ("chart-ml", "monitoring"))
 
 

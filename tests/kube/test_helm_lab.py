@@ -23,7 +23,7 @@ from kube.own_image import own_image
 from kube.volumes import volumes
 from waits import until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 LAB, SESSIONS = (f"{name}-{os.getpid()}" for name in ("lab", "lab-sessions"))
 SERVER = "10.204.77.1"  # there is no DNS here, so the Service has an address that agents and sessions can be told
 URL = f"http://{SERVER}:8420"

@@ -18,7 +18,7 @@ from kube.fake_api import write_config
 from kube.relay import relay
 from kube.soon import soon
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 NAMESPACE = f"client-{os.getpid()}"  # the cluster is shared with other test processes
 MAPS, PODS = f"/api/v1/namespaces/{NAMESPACE}/configmaps", f"/api/v1/namespaces/{NAMESPACE}/pods"
 

@@ -12,7 +12,7 @@ from kube.start import programs_of
 from kube.volumes import volumes
 from waits import until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 OURS = f"cluster-{os.getpid()}"
 GPU = sleeping("main", resources={"limits": {"nvidia.com/gpu": "1"}})
 

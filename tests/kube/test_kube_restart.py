@@ -15,7 +15,7 @@ from kube.processes import kill_and_start, wait
 from kube.relay import Relay, relay
 from kube.soon import SOON_S, soon
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 

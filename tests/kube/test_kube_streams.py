@@ -25,7 +25,7 @@ from kube.fake_api import write_config
 from kube.relay import relay
 from kube.soon import soon
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 NAMESPACE = f"streams-{os.getpid()}"
 PATIENCE_S = 30.0
 MIB = 2**20

@@ -22,7 +22,7 @@ from kube.node import DEVICE_PLUGINS
 from kube.relay import relay
 from waits import until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.system, pytest.mark.slow]
 NAMED_S = 30.0
 ML, SESSIONS = (f"{name}-{os.getpid()}" for name in ("ml", "sessions"))  # the cluster is shared with other test processes
 GPU = FakeMachine((FakeGpu(),)).named().gpus[0].uuid

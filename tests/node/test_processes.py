@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons import missing
 from gpufairy.core.owner import RunningProcess
 from gpufairy.node.accounts import Accounts
 from gpufairy.node.proc_text import printable
@@ -130,7 +129,7 @@ def test_a_wrapper_that_runs_a_program_of_its_own_name_is_soon_forgotten(tmp_pat
 @pytest.mark.system
 def test_the_user_is_the_one_it_runs_as():
     if os.geteuid() != 0:
-        missing("to start a process as somebody else needs root")
+        pytest.skip("to start a process as somebody else needs root")
     with a_child("sleep", "1000", user=NOBODY) as child:
         seen = Processes().running(child.pid)
         assert seen is not None
