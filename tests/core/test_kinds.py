@@ -1,4 +1,5 @@
 """Kinds of GPU: a name stands for whole words of a kind, never for its beginning. An L4 is no L40."""
+
 from dataclasses import replace
 from datetime import timedelta
 

@@ -2,6 +2,7 @@
 
 Says by which test each mutant was killed, and ends with a table by module; with 1 where fewer than 95 % were.
 """
+
 import argparse
 import os
 import random
@@ -56,7 +57,7 @@ def read_words(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="MODULE", help="as core/fit; may be given again")
     parser.add_argument("--seed", type=int, default=1, help="which of all mutants are drawn")
     parser.add_argument("--most", type=int, default=300, help="how many are drawn; 0: all there are")
-    parser.add_argument("--again", type=Path, metavar="FILE", help="those that survived by this output of a round")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="those that survived by this output")
     parser.add_argument("--root", type=Path, default=ROOT, help="of another repository")
     parser.add_argument("--package", default="gpufairy")
     parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH")

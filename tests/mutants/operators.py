@@ -1,4 +1,5 @@
 """Operators: the small changes that are tried, and how one of them is made in a module's syntax tree."""
+
 import ast
 import copy
 from collections import Counter

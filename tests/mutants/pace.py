@@ -1,4 +1,5 @@
 """Pace: every mutant meets the same few examples of a property, and what fails is not made smaller."""
+
 import pytest
 from hypothesis import Phase, settings
 

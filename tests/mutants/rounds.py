@@ -3,6 +3,7 @@
 What is outside any function (a default, a table) is put in place in the fork too. One that survives there is
 tried once more in a process that imports everything anew: what others made of it on import is old there.
 """
+
 import ast
 import os
 import pickle
@@ -110,6 +111,7 @@ class Round:
 
     def _nearest_first(self, tests: set[str], stem: str) -> list[str]:
         """The file of its name, then the quick ones."""
+
         def rank(test: str) -> tuple[bool, float]:
             return f"test_{stem}" not in test.split("::", maxsplit=1)[0], self.calls.seconds[test]
 

@@ -1,4 +1,5 @@
 """Swap: puts a mutant into a process in which the product is loaded already. Nothing on disk is touched."""
+
 import ast
 import gc
 import sys

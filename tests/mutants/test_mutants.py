@@ -1,4 +1,5 @@
 """The command that changes code on purpose: what it tells of a tiny module with one test."""
+
 import argparse
 import os
 import subprocess
@@ -24,7 +25,7 @@ def clip(count: int) -> int:
         return 9
     return count
 '''
-TEST = '''from tiny.fair import clip, is_enough
+TEST = """from tiny.fair import clip, is_enough
 
 
 def test_three_is_enough_and_two_is_not():
@@ -34,7 +35,7 @@ def test_three_is_enough_and_two_is_not():
 
 def test_much_is_clipped():
     assert clip(20) == 9
-'''
+"""
 EQUIVALENT = """# count > 9 and count >= 9 give the same: 9.
 
 fair.py clip
@@ -59,7 +60,7 @@ def made_project(folder: Path) -> Path:
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.mutants", *map(str, words)]
-    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # loading them all takes longer than the round
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # they load longer than the round takes
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60)
 
 
