@@ -108,3 +108,63 @@ def test_agrees_with_looking_at_all_readings(steps, after_s):
         assert all(value is not None for _, value in within)
     else:
         assert activity.active is None
+
+
+def test_the_window_is_a_minute_and_a_silence_of_a_quarter_of_it_is_too_long():
+    window = ActivityWindow()
+    for second in range(0, 61, 15):
+        window.note("p", float(second), 0.0)
+    assert window.of("p", 59.9).active is None
+    assert window.of("p", 60.0).active is False
+    assert window.of("p", 75.0).active is False
+    assert window.of("p", 75.1).why == "not read for 15 s"
+
+
+def test_a_gap_between_two_readings_counts_from_a_quarter_of_a_minute():
+    for gap_s, active in ((15.0, False), (15.5, None)):
+        window = ActivityWindow()
+        for step in range(5):
+            window.note("p", step * gap_s, 0.0)
+        assert window.of("p", 4 * gap_s).active is active
+
+
+def test_a_use_counts_to_the_very_end_of_the_window():
+    window = watched(0.5, *[0.0] * 10)
+    assert window.of("p", 10.0).active is True
+    assert window.of("p", 10.1).active is False
+
+
+def test_a_pause_as_long_as_the_window_is_still_one_stretch_of_use():
+    assert watched(0.5, *[0.0] * 9, 0.5).of("p", 10.0).since_s == 0.0
+    assert watched(0.5, *[0.0] * 10, 0.5).of("p", 11.0).since_s == 11.0
+
+
+def test_idle_counts_from_when_all_was_known_where_that_is_later_than_the_last_use():
+    readings = [0.5, 0.0, None, *[0.0] * 12]
+    assert watched(*readings).of("p", 14.0).since_s == 3.0
+    assert watched(*[0.0] * 12).of("p", 11.0).since_s == 0.0
+
+
+def test_what_was_read_for_a_short_while_says_for_how_long():
+    assert watched(0.0, 0.0, 0.0).of("p", 2.0).why == "read for 2 s; it takes 10 s to tell"
+    assert watched(0.0, 0.0, 0.0).of("p", -5.0).why == "read for 0 s; it takes 10 s to tell"
+
+
+def test_a_use_that_is_to_come_by_the_clock_is_told_as_now():
+    assert watched(0.0, 0.0, 0.5).of("p", 1.0).why == "50% in use 0 s ago"
+
+
+def test_the_newest_use_is_the_one_that_is_told():
+    assert watched(0.9, 0.2, 0.0).of("p", 2.0).why == "20% in use 1 s ago"
+
+
+def test_a_second_reading_of_the_same_time_counts():
+    window = watched(0.0, 0.0)
+    window.note("p", 1.0, 0.7)
+    assert window.of("p", 1.0).active is True
+
+
+def test_one_that_was_read_just_when_others_are_forgotten_stays():
+    window = watched(0.5)
+    window.forget(0.0)
+    assert len(window) == 1
