@@ -1,5 +1,5 @@
-"""Whom gpufairy believes when it calls others by TLS: clusters, mail and sign-in services, webhooks, registries,
-servers. The same on every Python."""
+"""Whom gpufairy believes when it calls others by TLS: mail and sign-in services, webhooks, registries, servers. The same on
+every Python. Clusters are called by engines/kube, which has a page of its own for it."""
 import functools
 import ssl
 
