@@ -27,8 +27,10 @@ from typing import BinaryIO, cast
 
 from gpufairy import __version__
 from gpufairy.core.errors import EngineRefused
-from gpufairy.engines.build_native import PARTS as NATIVE
-from gpufairy.engines.build_native import build
+from gpufairy.engines.build_native import build, find_sources
+from gpufairy.engines.native_parts import PARTS as NATIVE
+from gpufairy.engines.native_parts import hash_of
+from gpufairy.engines.native_shipped import write_note
 from gpufairy.engines.tools import build_tools
 from gpufairy.engines.tools_libraries import libraries_of, usable_loader
 from gpufairy.engines.tools_python import LIBRARY, copy_python, interpreter
@@ -104,9 +106,10 @@ def put_gpufairy(home: Path) -> list[Path]:
     (home / "bin" / "fairy").write_text(COMMAND)
     (home / "bin" / "fairy").chmod(0o755)
     with tempfile.TemporaryDirectory() as folder:
-        native = build(Path(folder)).porter.parent
+        native, ready = build(Path(folder)).porter.parent, package / "native_bin" / platform.machine()
         for name in NATIVE:
-            put(native / name, package / "native_bin" / name)
+            put(native / name, ready / name)
+    write_note(ready, hash_of(find_sources(), platform.machine()))
     return [interpreter(), *compiled]
 
 

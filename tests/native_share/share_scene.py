@@ -12,8 +12,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from fake_cuda import Card, FakeCuda
-from gpufairy.engines.build_native import FLAGS, PARTS
+from gpufairy.engines.native_parts import FLAGS as OF_PRODUCT
+from gpufairy.engines.native_parts import PARTS
 
+FLAGS = (*OF_PRODUCT, "-Werror")
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "native"
 BUILDS = HERE.parents[1] / "build" / "native_share"

@@ -1,42 +1,20 @@
 """The native programs (porter, launcher, libraries for tools and shares): shipped ones if there are, else compiled once into a cache."""
-import hashlib
 import os
 import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpufairy.core.errors import EngineRefused
-
-Arguments = tuple[str, ...]  # of the compiler
+from gpufairy.engines.native_parts import DISK_WALK, FLAGS, PARTS, Arguments, hash_of
+from gpufairy.engines.native_shipped import find_shipped
 
 PACKAGE = Path(__file__).resolve().parents[1]
-SHIPPED = PACKAGE / "native_bin"  # where a wheel made for one kind of machine brings them ready
+SHIPPED = PACKAGE / "native_bin"  # where a wheel or an image brings them ready
 SOURCES = (PACKAGE / "native_src", PACKAGE.parents[1] / "native")  # in a wheel, in a clone
-FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror")
-# Loaded into every program of every image: nothing in it may ask for a symbol of a newer libc, or of any.
-SHARE_FLAGS = (
-    "-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-fvisibility=hidden", "-fno-stack-protector", "-U_FORTIFY_SOURCE",
-    "-Wl,-Bsymbolic", "-Wl,-z,relro", "-Wl,-soname,libfairyshare.so",
-    *(("-mno-outline-atomics",) if platform.machine() == "aarch64" else ()),
-)
-SHARE_PARTS = (
-    "address", "arrays", "contexts", "dlsym", "graphs", "ledger", "limits", "live", "loaded", "memory", "mps", "physical", "pools",
-    "process", "resolve", "show", "system",
-)
-PARTS = {
-    "porter": ("-static", "porter.c", "door.c", "request.c", "child.c", "once.c", "relay.c", "path.c"),
-    "step": ("-static", "step.c", "path.c"),
-    "launcher": ("-static", "launcher.c"),
-    "fairy-user.so": ("-shared", "-fPIC", "user.c"),
-    "libfairyshare.so": (*SHARE_FLAGS, *(f"share/{part}.c" for part in SHARE_PARTS)),
-    "probe-static": ("-static", "probe_static.c"),
-    "disk-walk": ("-static", *(f"disk/{part}.c" for part in ("walk", "sums", "kept"))),
-}
-DISK_WALK = "disk-walk"
 LONGEST_COMPILE_S = 120  # a few seconds on a machine that has nothing else to do
 
 
@@ -65,13 +43,20 @@ def build_disk_walk(folder: Path) -> Path:
 
 
 def _built(folder: Path, kind: str, parts: Mapping[str, Arguments]) -> Path:
-    if all((SHIPPED / name).exists() for name in parts):
-        return SHIPPED
-    sources = _sources()
-    made = folder / f"{kind}-{_hash(sources)}"
+    shipped = shipped_parts(parts)
+    if shipped is not None:
+        return shipped
+    sources = find_sources()
+    made = folder / f"{kind}-{hash_of(sources, platform.machine())}"
     if not made.exists():
-        _compile_into(made, sources, parts)
+        compile_into(made, sources, parts, _compiler())
     return made
+
+
+def shipped_parts(parts: Iterable[str] = PARTS) -> Path | None:
+    """The folder that has them ready for this machine; None: they are compiled here."""
+    sources = next((folder for folder in SOURCES if (folder / "porter.c").exists()), None)
+    return find_shipped(SHIPPED, parts, None if sources is None else hash_of(sources, platform.machine()))
 
 
 def _native(folder: Path) -> Native:
@@ -81,25 +66,22 @@ def _native(folder: Path) -> Native:
     )  # fmt: skip
 
 
-def _sources() -> Path:
+def find_sources() -> Path:
     for folder in SOURCES:
         if (folder / "porter.c").exists():
             return folder
     raise EngineRefused(f"the porter's source is in none of {', '.join(map(str, SOURCES))}", "Install gpufairy again.")
 
 
-def _hash(sources: Path) -> str:
-    found = hashlib.sha256(repr((FLAGS, PARTS, platform.machine())).encode())
-    for path in sorted(sources.rglob("*.[ch]")):
-        found.update(path.name.encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:16]
-
-
-def _compile_into(made: Path, sources: Path, parts: Mapping[str, Arguments]) -> None:
-    """Beside its place, then renamed: a build cut short, or another server's at the same time, is never taken for a whole one."""
+def _compiler() -> str:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise EngineRefused("the porter cannot be built: there is no C compiler (cc) on this machine", "apt-get install gcc libc6-dev")
+    return compiler
+
+
+def compile_into(made: Path, sources: Path, parts: Mapping[str, Arguments], compiler: str) -> None:
+    """Beside its place, then renamed: a build cut short, or another server's at the same time, is never taken for a whole one."""
     try:
         made.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=".native-", dir=made.parent))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpufairy.core.doctor_facts import Base, DataFacts
-from gpufairy.engines.build_native import SHIPPED
+from gpufairy.engines.build_native import shipped_parts
 from gpufairy.engines.project_quota import kernel_counts
 from gpufairy.node.doctor_ask import said
 from gpufairy.node.host_files import read_text
@@ -108,8 +108,9 @@ def trouble_of(words: str) -> tuple[Base, str]:
 
 def share_library(folder: Path) -> tuple[bool | None, str]:
     """Loaded by a process of its own: a library that breaks its host breaks that one. None: it is not made yet."""
-    made = [SHIPPED / LIBRARY, *sorted(folder.glob(f"tools/native-*/{LIBRARY}"), key=lambda path: path.stat().st_mtime, reverse=True)]
-    path = next((one for one in made if one.exists()), None)
+    shipped = shipped_parts()
+    made = sorted(folder.glob(f"tools/native-*/{LIBRARY}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    path = shipped / LIBRARY if shipped is not None else next(iter(made), None)
     if path is None:
         return None, ""
     answer = said(sys.executable, "-I", "-c", LOAD, str(path))
