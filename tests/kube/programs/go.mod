@@ -2,6 +2,9 @@ module gpufairy-tests
 
 go 1.25.0
 
+// The wget of Debian's busybox, in the tests' pods, asks for no signature algorithm, which means SHA-1.
+godebug tlssha1=1
+
 require k8s.io/kubernetes v1.34.4
 
 require go.etcd.io/etcd/server/v3 v3.6.8
