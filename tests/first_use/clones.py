@@ -6,7 +6,6 @@ with no network. A whole one is what `git clone` gives of this tree, with its ow
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -180,10 +179,3 @@ def open_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="fairy-", ignore_cleanup_errors=True) as name:
         os.chmod(name, 0o755)
         yield Path(name)
-
-
-def free_port() -> int:
-    """Free when it was asked for: a server that finds it taken says so, and the test fails instead of speaking to another's."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])

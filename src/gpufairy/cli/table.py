@@ -1,12 +1,15 @@
 """Every command, where it lives and what it is for: loaded only when it is called, so that `fairy --help` loads none."""
 import gc
 import importlib
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
+
+from gpufairy.core.errors import Conflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,12 @@ class LazyGroup(TyperGroup):
 
 def load(name: str) -> Any:
     module, _, attribute = COMMANDS[name].where.partition(":")
+    if module.startswith("gpufairy.main.") and sys.platform != "linux":  # else the first part of Linux that is missed would say so
+        system = {"darwin": "macOS"}.get(sys.platform, sys.platform)
+        raise Conflict(
+            f"`fairy {name}` is for the machine that runs the server, which is a Linux: this is {system}",
+            "Start the server on a Linux machine, in a virtual one if need be. Here: `fairy login URL`, then run, ps, ssh and the rest.",
+        )
     gc.disable()  # modules make a great many objects that stay: looking for garbage among them costs a fifth of the start
     try:
         app: typer.Typer = getattr(importlib.import_module(module), attribute)
