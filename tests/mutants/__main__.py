@@ -21,18 +21,41 @@ from tests.mutants.operators import Mutant, find_mutants
 from tests.mutants.rounds import OPTIONS, Project, Round
 
 ROOT = Path(__file__).parents[2]
+# Of each subject its modules, and the tests whose business they are: what only a test of something else would
+# notice, nobody would understand.
 SUBJECTS = {
-    "scheduling": "core/plan core/fit core/room core/preempt core/booking core/queue core/turn core/promise"
-    " core/fair_tree",
-    "quota": "core/quota core/quota_check core/quota_rules",
-    "lifecycle": "core/lifecycle core/steps core/reconcile",
-    "reclaim": "core/reclaim core/idle core/active",
-    "rights": "api/policy api/door control/registry core/image",
-    "MIG": "core/mig core/mig_could core/mig_cut core/mig_demand core/mig_layout core/mig_offer"
-    " core/mig_plain core/mig_plan core/mig_recent core/mig_seat core/mig_worth",
+    "scheduling": (
+        "core/plan core/fit core/room core/preempt core/booking core/queue core/turn core/promise core/fair_tree",
+        "core/test_plan core/test_plan_words core/test_fit core/test_fit_edges core/test_kinds core/test_room"
+        " core/test_preempt core/test_preempt_edges core/test_booking core/test_calendar core/test_queue core/test_turn"
+        " core/test_promise core/test_promise_gang core/test_fair_tree core/test_gang core/test_sharing core/test_floor"
+        " core/test_reclaim core/test_quota core/test_helps core/test_over_share core/test_starvation",
+    ),
+    "quota": (
+        "core/quota core/quota_check core/quota_rules",
+        "core/test_quota core/test_quota_check core/test_kinds control/test_teams_quotas",
+    ),
+    "lifecycle": (
+        "core/lifecycle core/steps core/reconcile",
+        "core/test_lifecycle core/test_steps core/test_reconcile core/test_reconcile_edges core/test_reclaim"
+        " control/test_loops control/test_gangs",
+    ),
+    "reclaim": (
+        "core/reclaim core/idle core/active",
+        "core/test_reclaim core/test_reclaim_edges core/test_idle core/test_active control/test_reclaim_loop"
+        " control/test_reclaim_settings",
+    ),
+    "rights": (
+        "api/policy api/door control/registry core/image",
+        "control/test_rights_table control/test_guard control/test_registry control/test_registry_rights core/test_image",
+    ),
+    "MIG": (
+        "core/mig core/mig_could core/mig_cut core/mig_demand core/mig_layout core/mig_offer core/mig_plain"
+        " core/mig_plan core/mig_recent core/mig_seat core/mig_worth",
+        "core/test_mig_could core/test_mig_demand core/test_mig_layout core/test_mig_offer core/test_mig_plan"
+        " core/test_mig_seat core/test_mig_worth core/test_fit control/test_cutter",
+    ),
 }
-MODULES = tuple(name for names in SUBJECTS.values() for name in names.split())
-TESTS = ("tests/core", "tests/control")
 LEAST_KILLED = 0.95
 KILLED, EQUIVALENT, SURVIVED = "killed", "equivalent", "survived"
 
@@ -40,8 +63,12 @@ KILLED, EQUIVALENT, SURVIVED = "killed", "equivalent", "survived"
 def main(words: list[str]) -> int:
     asked = read_words(words)
     equivalent = read_equivalent(asked.root / "tests" / "mutants" / "equivalent.txt")
-    project = Project(asked.root, asked.root / "src" / asked.package, asked.package, tuple(asked.tests))
-    modules = asked.only or MODULES
+    modules, tests = (
+        modules_of(asked.only or list(SUBJECTS)),
+        asked.tests or tests_of(asked.only or list(SUBJECTS)),
+    )
+    present = tuple(path for path in tests if (asked.root / path).exists())
+    project = Project(asked.root, asked.root / "src" / asked.package, asked.package, present)
     if asked.list:
         for mutant in choose(project, modules, asked):
             print(told(mutant))
@@ -51,16 +78,32 @@ def main(words: list[str]) -> int:
         return run_round(copy, choose(copy, modules, asked), equivalent)
 
 
+def modules_of(names: Sequence[str]) -> list[str]:
+    return [
+        module for name in names for module in (SUBJECTS[name][0].split() if name in SUBJECTS else [name])
+    ]
+
+
+def tests_of(names: Sequence[str]) -> list[str]:
+    """Of the subjects, and of those that the modules belong to."""
+    meant = [
+        tests for subject, (modules, tests) in SUBJECTS.items() if {subject, *modules.split()} & set(names)
+    ]
+    return list(dict.fromkeys(f"tests/{name}.py" for tests in meant for name in tests.split()))
+
+
 def read_words(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.mutants", description=__doc__)
     parser.add_argument("--list", action="store_true", help="say which would be tried, and try none")
-    parser.add_argument("--only", action="append", metavar="MODULE", help="as core/fit; may be given again")
+    parser.add_argument(
+        "--only", action="append", metavar="MODULE", help="as core/fit, or a subject as quota; again for more"
+    )
     parser.add_argument("--seed", type=int, default=1, help="which of all mutants are drawn")
     parser.add_argument("--most", type=int, default=300, help="how many are drawn; 0: all there are")
     parser.add_argument("--again", type=Path, metavar="FILE", help="those that survived by this output")
     parser.add_argument("--root", type=Path, default=ROOT, help="of another repository")
     parser.add_argument("--package", default="gpufairy")
-    parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH")
+    parser.add_argument("--tests", nargs="+", metavar="PATH", help="else those of the subject")
     return parser.parse_args(words)
 
 

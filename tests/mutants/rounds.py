@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,11 +23,12 @@ import pytest
 from tests.mutants.operators import Mutant, mutate
 from tests.mutants.swap import swap_functions, swap_values
 
-MOST_TESTS_S = 15.0  # of a CPU: of the tests that call a mutant, the quick ones first, so much at most
+MOST_TESTS_S = 10.0  # of a CPU: of the tests that call a mutant, the quick ones first, so much at most
 FLOOR_S, SLOWER = 30.0, 8  # after so long, and so many times what its tests take, it is taken to hang
-MARKS = "not system and not slow and not quiet"
+MARKS = "not system and not quiet"
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", MARKS, "-p", "tests.mutants.pace")
-HANGS = "it never ended"
+HANGS, DIED, UNLOADED = "it never ended", "it died", "it cannot be loaded"
+SAID, FAULT = b"said:", b"fault:"
 Function = tuple[str, str]  # a file, and the outermost function in it
 
 
@@ -53,10 +55,11 @@ class Calls:
     failed: list[str] = field(default_factory=list)
 
     def of(self, file: str, where: str) -> set[str]:
-        """Of what is in no function: all that call anything in its file."""
+        """Of what is in no function: all that call anything in its file; of a file without functions, all there are."""
         if where:
             return self.tests.get((file, where), set())
-        return {test for (other, _), tests in self.tests.items() if other == file for test in tests}
+        near = {test for (other, _), tests in self.tests.items() if other == file for test in tests}
+        return near or self.seconds.keys() - set(self.failed)
 
 
 class Round:
@@ -126,8 +129,13 @@ class Round:
     def _first_failure(self, tree: ast.Module, mutant: Mutant, tests: list[str]) -> bytes:
         if mutant.where:
             swap_functions(tree, str(self._project.file_of(mutant)))
-        elif not swap_values(tree, self._project.module_of(mutant), mutant.lineno):
-            return b""
+        else:
+            try:
+                known = swap_values(tree, self._project.module_of(mutant), mutant.lineno)
+            except Exception:  # noqa: BLE001 - whatever a changed line may raise, nobody could import it
+                return UNLOADED.encode()
+            if not known:
+                return b""
         for item, after in with_next([self._items[test] for test in tests]):
             if not passes(item, after):
                 return item.nodeid.encode()
@@ -149,7 +157,7 @@ class Round:
 
 
 def with_next(items: list[pytest.Item]) -> list[tuple[pytest.Item, pytest.Item | None]]:
-    return list(zip(items, [*items[1:], None], strict=True))
+    return list(zip(items, [*items[1:], None], strict=False))
 
 
 def passes(item: pytest.Item, after: pytest.Item | None) -> bool:
@@ -164,20 +172,29 @@ def in_a_fork(work: Callable[[], bytes], limit_s: float | None) -> bytes:
     child = os.fork()
     if not child:
         os.setsid()
-        said = b"it died"
-        try:
-            said = work()
-        finally:
-            with os.fdopen(writes, "wb") as out:
-                out.write(said)
-            os._exit(0)
+        with os.fdopen(writes, "wb") as out:
+            out.write(said_by(work))
+        os._exit(0)
     os.close(writes)
-    said = read_until(reads, limit_s)
-    os.close(reads)
-    if said is None:
-        os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return HANGS.encode() if said is None else said
+    said = None
+    try:
+        said = read_until(reads, limit_s)
+    finally:
+        os.close(reads)
+        if said is None:  # late, or somebody wants no more of this
+            os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if said is not None and said.startswith(FAULT):
+        raise RuntimeError(said.removeprefix(FAULT).decode())
+    return HANGS.encode() if said is None else said.removeprefix(SAID) if said else DIED.encode()
+
+
+def said_by(work: Callable[[], bytes]) -> bytes:
+    """A fork says something in any case, so that one that says nothing has died."""
+    try:
+        return SAID + work()
+    except BaseException:  # noqa: BLE001 - of our own making: it is raised again where it can be read
+        return FAULT + traceback.format_exc().encode()
 
 
 def read_until(reads: int, limit_s: float | None) -> bytes | None:
