@@ -30,6 +30,7 @@ NOT_RUN = tuple((re.compile(words), why) for words, why in (
     (r".*deploy/image/build\.py ", "takes minutes; built and run by tests/kube/own_image.py"),
     (r"kubectl ", "takes a cluster; run by tests/kube/test_helm_install.py and test_helm_lab.py"),
     (r"fairy pool ", "takes a cluster with Karpenter; run by tests/journeys/test_pool_road.py"),
+    (r".venv-test/bin/python -m hatchling ", "takes the whole clone; so the wheel is made, installed and used by tests/journeys/test_wheel.py"),
     (r"uv |python -m pip wheel|python3 -m venv /tmp/try|/tmp/try/", "takes a package index; the locks and the wheel are tried by tests/test_first_use.py"),
     (r"fairy open ", "needs Jupyter in the session; run by tests/journeys/test_real_apps.py"),
     (r"fairy selftest isolation", "needs a GPU that nobody is on; run by tests/journeys/test_selftest_isolation.py"),
