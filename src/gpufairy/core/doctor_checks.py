@@ -10,7 +10,7 @@ from gpufairy.core.names import nearest
 CHECKS = {
     check.name: check
     for check in (
-        Check("python", "Python", "gpufairy needs Python 3.11 to 3.13.", doctor_host.python),
+        Check("python", "Python", "gpufairy needs Python 3.11 to 3.14.", doctor_host.python),
         Check("server", "The server", "Nearly every command speaks to it.", doctor_host.server),
         Check("data-folder", "Data folder", "It holds users' homes, keys and the database.", doctor_host.data_folder),
         Check("secrets", "Keys and tokens", "Whoever can read them is somebody else here.", doctor_host.secrets),
