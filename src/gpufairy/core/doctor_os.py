@@ -56,6 +56,20 @@ def install(os: Os, *packages: str, words: str = "", **other: str) -> tuple[str,
     return os.run(f"{INSTALL[os.family]} {other.get(os.family.value, ' '.join(packages))}")
 
 
+# Native parts are linked statically: what they take of libc is a package of its own on some.
+STATIC_LIBC = {
+    "debian": "libc6-dev", "ubuntu": "libc6-dev", "rhel": "glibc-static", "fedora": "glibc-static", "suse": "glibc-devel-static",
+    "arch": "glibc",
+}  # fmt: skip
+CRB = "# glibc-static is in the repository CRB, on RHEL itself CodeReady Builder: switch that on first"
+
+
+def install_compiler(os: Os) -> tuple[str, ...]:
+    """For the native parts."""
+    lines = install(os, words="a C compiler and the static libc", **{family: f"gcc {libc}" for family, libc in STATIC_LIBC.items()})
+    return (CRB, *lines) if os.family is Family.RHEL else lines
+
+
 KEYRING = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
 TOOLKIT_SITE = "https://nvidia.github.io/libnvidia-container"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpufairy.core.doctor_os import Os, install_compiler, parse_os_release
 from gpufairy.core.errors import EngineRefused
 from gpufairy.engines.native_parts import DISK_WALK, FLAGS, PARTS, Arguments, hash_of
 from gpufairy.engines.native_shipped import find_shipped
@@ -15,6 +16,7 @@ from gpufairy.engines.native_shipped import find_shipped
 PACKAGE = Path(__file__).resolve().parents[1]
 SHIPPED = PACKAGE / "native_bin"  # where a wheel or an image brings them ready
 SOURCES = (PACKAGE / "native_src", PACKAGE.parents[1] / "native")  # in a wheel, in a clone
+OS_RELEASE = Path("/etc/os-release")
 LONGEST_COMPILE_S = 120  # a few seconds on a machine that has nothing else to do
 
 
@@ -76,8 +78,16 @@ def find_sources() -> Path:
 def _compiler() -> str:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        raise EngineRefused("the porter cannot be built: there is no C compiler (cc) on this machine", "apt-get install gcc libc6-dev")
+        raise EngineRefused("the porter cannot be built: there is no C compiler (cc) on this machine", _how_to_get_compiler())
     return compiler
+
+
+def _how_to_get_compiler() -> str:
+    try:
+        here = parse_os_release(OS_RELEASE.read_text(errors="replace"), root=os.geteuid() == 0)
+    except OSError:
+        here = Os()
+    return "; ".join(install_compiler(here))
 
 
 def compile_into(made: Path, sources: Path, parts: Mapping[str, Arguments], compiler: str) -> None:
@@ -111,7 +121,12 @@ def _run(command: list[str], sources: Path, scratch: Path) -> None:
     try:
         done = subprocess.run(command, cwd=sources, env=env, capture_output=True, text=True, timeout=LONGEST_COMPILE_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineRefused(f"the porter cannot be built: {error}", "apt-get install gcc libc6-dev") from error
+        raise EngineRefused(f"the porter cannot be built: {error}", _how_to_get_compiler()) from error
     if done.returncode != 0:
-        words = (done.stderr.strip().splitlines() or ["no words"])[-1]
-        raise EngineRefused(f"the porter cannot be built in {sources}: {words}", "apt-get install gcc libc6-dev; or glibc-static.")
+        raise EngineRefused(f"the porter cannot be built in {sources}: {_complaint(done.stderr)}", _how_to_get_compiler())
+
+
+def _complaint(words: str) -> str:
+    """The line that says what is missing, as "cannot find -lc" does; gcc's own last one only says that there was something."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return next((line for line in lines if "cannot find" in line or "error:" in line), lines[-1] if lines else "no words")
