@@ -11,11 +11,13 @@ from kube.tools import cluster_with_tools
 
 __all__ = ["cluster", "cluster_with_tools", "docker_daemon", "shared_cluster"]
 
+PRETENDED = "[node]\ncpus = 64\nmemory = '256GiB'\nname = 'box'\n[gpus]\nsimulate = '2xA100-40GB'\n"
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """One server a file: tests in it use names and users of their own."""
-    with LiveServer(tmp_path_factory.mktemp("fairy"), "[node]\ncpus = 64\nmemory = '256GiB'\nname = 'box'\n") as live:
+    """One server a file: tests in it use names and users of their own. Its GPUs are simulated, whatever this machine has."""
+    with LiveServer(tmp_path_factory.mktemp("fairy"), PRETENDED) as live:
         yield live
 
 

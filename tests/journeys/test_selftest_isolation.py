@@ -28,7 +28,20 @@ HELD = ("cuMemAlloc", "cuMemAllocAsync", "cuMemCreate", "cuArray3DCreate", "a se
 THROUGH = ("a changed loader", "a changed loader, 4 processes", "a static binary with a loader in memory")
 
 
-def test_with_simulated_gpus_alone_there_is_nothing_to_test_and_that_is_no_failure(server):
+@pytest.fixture
+def beside_a_real_gpu(tmp_path):
+    """A server with simulated GPUs alone, on a machine that has a real one."""
+    nvml = FakeNvml(tmp_path)
+    nvml.write(FakeMachine((FakeGpu(),)))
+    live = LiveServer(tmp_path / "fairy", "gpus.simulate = '1xA100-40GB'\n")
+    live.env |= nvml.env
+    with live:
+        yield live
+
+
+@pytest.mark.parametrize("where", ["server", "beside_a_real_gpu"])
+def test_with_simulated_gpus_alone_there_is_nothing_to_test_and_that_is_no_failure(request, where):
+    server = request.getfixturevalue(where)
     assert server.fairy("selftest", "isolation").stdout == "No real GPU here; nothing to test.\n"
     done = server.fairy("selftest", "isolation", "--json")
     assert (done.returncode, json.loads(done.stdout)) == (0, [])
