@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection, Request
 from builders import NOW
 from gpufairy.api.door import (
     LARGEST_BODY,
+    LARGEST_NUMBER,
     BodyLimit,
     StreamPlaces,
     allows,
@@ -340,3 +341,8 @@ def test_rights_of_an_admin_are_those_of_a_full_token_alone(role):
     scopes = ("full", "session", "page", "metrics", GATEWAY_SCOPE)
     admin_with = [scope for scope in scopes if Caller(replace(ANN, role=role), scope).is_admin]
     assert admin_with == (["full"] if role is Role.ADMIN else [])
+
+
+def test_a_number_in_a_query_is_at_most_what_the_database_takes():
+    assert LARGEST_NUMBER.bit_length() == 63
+    assert (LARGEST_NUMBER + 1).bit_length() == 64

@@ -121,7 +121,7 @@ async def test_a_token_can_be_made_for(registry, scope):
 
 async def test_the_gateways_pass_is_the_gateways_and_nobodys_else(registry):
     caller = registry.caller(make_gateway_pass(b"secret"))
-    assert (caller.scope, caller.is_admin) == (GATEWAY_SCOPE, False)
+    assert (caller.scope, caller.is_admin, caller.user.role) == (GATEWAY_SCOPE, False, Role.USER)
     with pytest.raises(NotSignedIn):
         registry.caller(make_gateway_pass(b"another"))
 
@@ -200,3 +200,11 @@ async def test_a_name_is_given_once_and_each_has_a_uid_of_their_own(registry):
 async def test_a_user_who_is_not_known_is_refused_by_name(registry):
     with pytest.raises(NoSuchThing, match="no user 'an'"):
         registry.user("an")
+
+
+async def test_a_pass_of_a_session_whose_owner_is_not_known_is_nobodys(tmp_path):
+    async with a_house(tmp_path) as made:
+        session = await made.submit()
+        await made.rest()
+        with pytest.raises(NotSignedIn):
+            made.house.registry.caller(make_pass(b"secret", session))

@@ -6,7 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufairy.core.errors import BadInput
-from gpufairy.core.image import Image, ImageRules, ImageState, MadeImage, cuda_of, cuda_refusal, image_name, package_difference
+from gpufairy.core.image import (
+    Image,
+    ImageRules,
+    ImageState,
+    MadeImage,
+    cuda_of,
+    cuda_refusal,
+    image_name,
+    is_ours,
+    kept_name,
+    major,
+    own_prefix,
+    package_difference,
+)
 from gpufairy.core.people import Role, User
 from scenes import NOW
 
@@ -92,3 +105,46 @@ def test_packages_that_came_and_went_are_told():
     assert package_difference(["pip numpy 1.0", "apt vim 9"], ["pip numpy 2.0", "apt vim 9", "conda ffmpeg 6"]) == (
         "+ conda ffmpeg 6", "- pip numpy 1.0", "+ pip numpy 2.0",
     )  # fmt: skip
+
+
+def test_a_refusal_names_ten_of_the_patterns_that_are_offered():
+    rules = replace(RULES, allow=tuple(f"p{n}/*" for n in range(12)))
+    told = rules.refusal("evil/miner:1", KIM, False, None)
+    assert told.endswith("(" + ", ".join(f"p{n}/*" for n in range(10)) + ")")
+    assert replace(RULES, allow=()).refusal("evil/miner:1", KIM, False, None).endswith("(none)")
+
+
+def test_by_default_anything_may_be_used_and_fifty_gib_be_made_of_which_an_admin_decides():
+    rules = ImageRules("ubuntu:24.04")
+    assert rules.refusal("any/thing:1", KIM, False, None) is None
+    assert (rules.pull, rules.commit, rules.commit_quota_bytes, rules.root) == (True, "approve", 50 * 2**30, ())
+
+
+def test_what_is_kept_for_a_session_to_go_back_to_is_nobodys_not_even_an_admins():
+    kept = kept_name("s1", 2)
+    assert kept == "gpufairy-kept/s1:2"
+    for name in (kept, "gpufairy/agent:1"):
+        assert is_ours(name)
+        assert "for nobody else" in RULES.refusal(name, KIM, True, None)
+    assert not is_ours("kim/gpufairy:1")
+
+
+def test_an_admin_may_use_what_waits_or_was_turned_down():
+    for state in ImageState:
+        assert RULES.refusal(MADE.name, replace(KIM, name="lee"), True, replace(MADE, state=state)) is None
+
+
+@pytest.mark.parametrize(("user", "prefix"), [("kim", "kim/"), ("kim.b-c_d", "kim.b-c_d/"), ("Kim", "u7/"), ("-kim", "u7/"), ("김", "u7/")])
+def test_images_that_a_user_makes_begin_with_their_name_where_it_can_be_part_of_one(user, prefix):
+    assert own_prefix(user, 7) == prefix
+
+
+@pytest.mark.parametrize(("version", "number"), [("12.4.1", 12), ("9", 9), (None, None), ("", None), ("odd", None), ("1234", 123)])
+def test_the_major_version_of_cuda_is_its_first_number(version, number):
+    assert major(version) == number
+
+
+def test_as_long_as_registries_take_them_names_are_taken():
+    assert image_name("a" * 248 + ":latest") == "a" * 248 + ":latest"
+    with pytest.raises(BadInput):
+        image_name("a" * 249 + ":latest")

@@ -248,3 +248,17 @@ def test_ones_own_quota_of_a_kind_takes_the_place_of_that_for_each_and_of_no_oth
     found = rules_for((each, each_a100, own, team, Quota("user:bob", gpu_parts=0)), "ann", "nlp")
     assert found == (Rule(ANN, own), Rule(ANN, each_a100), Rule("team:nlp", team))
     assert rules_for((team,), "ann", None) == ()
+
+
+def test_a_kind_of_which_one_session_may_be_held_is_open_until_that_one_is():
+    quota, nodes = Quota(ANN, "A100", sessions=1), [a_node()]
+    held = replace(a_session("held"), seat=a_seat(), placed_at=NOW)
+    assert left_of(quota, nodes=nodes).closed(a_session()) == {}
+    assert list(left_of(quota, holding=[held], nodes=nodes).closed(a_session())) == ["GPU-gpu01-0"]
+
+
+def test_a_session_without_gpu_counts_as_a_session_of_any_kind_and_of_no_single_one():
+    held = replace(a_session("held", "0"), seat=a_seat(0), placed_at=NOW)
+    any_kind, a100 = Quota(ANN, sessions=1), Quota(ANN, "A100", sessions=1)
+    left = left_of(any_kind, a100, holding=[held])
+    assert (left.used(Rule(ANN, any_kind)).sessions, left.used(Rule(ANN, a100)).sessions) == (1, 0)
