@@ -8,7 +8,7 @@ import ctypes
 import os
 import socket
 import struct
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from gpufairy.core.errors import EngineRefused
 from gpufairy.engines.proc import stat_of
@@ -26,17 +26,18 @@ _traveller = ThreadPoolExecutor(1, thread_name_prefix="into-a-container")
 async def connect_inside(pid: int, birth_ticks: int) -> socket.socket:
     """A socket connected to the porter that is process `pid` of this machine, not blocking. Raises EngineRefused, OSError."""
     while True:
-        travel = asyncio.get_running_loop().run_in_executor(_traveller, _there_and_back, pid, birth_ticks)
+        travel = _traveller.submit(_there_and_back, pid, birth_ticks)
         try:
-            return await asyncio.shield(travel)
+            return await asyncio.wrap_future(travel)
         except BlockingIOError:
             await asyncio.sleep(AGAIN_S)
-        except asyncio.CancelledError:  # the thread is on its way all the same
+        except asyncio.CancelledError:
+            # A thread that is on its way closes itself what it brings: this loop may be over by then.
             travel.add_done_callback(_close_unwanted)
             raise
 
 
-def _close_unwanted(travel: "asyncio.Future[socket.socket]") -> None:
+def _close_unwanted(travel: Future[socket.socket]) -> None:
     if not travel.cancelled() and travel.exception() is None:
         travel.result().close()
 
