@@ -1,4 +1,5 @@
 """The docker engine as this server needs it: its socket found, its tools built, its folders chosen."""
+import contextlib
 import http.client
 import os
 import secrets
@@ -63,12 +64,19 @@ def docker_engine(
         say(f"{name} is not on this machine, so sessions whose image lacks it have none ({how})")
     shared = shared_folder(data, config)
     for folder in (shared, shared / "wheels", shared / "envs"):
-        folder.mkdir(mode=0o755, exist_ok=True)
+        make_readable(folder)
     return DockerEngine(
         path, places(data, config), node, credentials, uid_of=uid_of, settings=settings(config), tools=tools.folder, shared=shared,
         api_folder=api_folder(data), server_id=server_id(data), log_cap_bytes=config.log_cap_bytes,
         gpu_shares=gpu_shares, hand_in=hand_in,
     )  # fmt: skip
+
+
+def make_readable(folder: Path) -> None:
+    """By every session, whatever our umask is. One that is there already has the rights that somebody gave it."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+        folder.chmod(0o755)
 
 
 def shared_folder(data: Path, config: Config) -> Path:
@@ -112,7 +120,8 @@ def uids_on_folders(homes: Path) -> dict[str, int]:
 def api_folder(data: Path) -> Path:
     """Mounted into every session, with nothing in it but the socket of the API."""
     folder = data / "door"
-    folder.mkdir(mode=0o755, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
     return folder
 
 

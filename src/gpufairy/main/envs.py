@@ -62,6 +62,7 @@ def add(name: Annotated[str, typer.Argument(metavar="APP", help=", ".join(ENVS))
         raise BadInput(f"app: no {name[:40]!r}{nearest(name, ENVS)}", f"Write one of {', '.join(ENVS)}.")
     folder = shared_folder(data_folder(data, dict(os.environ)), load_config(config)) / "envs" / name
     typer.echo(f"installing {', '.join(ENVS[name].packages)} into {folder} (a few minutes)", err=True)
+    os.umask(0o022)  # all that is made from here on is for every session's uid to read
     new = folder.with_name(f".{name}.new")
     shutil.rmtree(new, ignore_errors=True)
     install(new / "site", ENVS[name].packages)
