@@ -12,7 +12,7 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 SECTIONS = {
-    "Home": "처음", "First five minutes": "처음 5분", "Using it": "쓰기", "Running it": "운영하기", "Reference": "참고", "How it works": "어떻게 움직이나",
+    "Home": "처음", "First five minutes": "처음 5분", "Installing": "설치", "Using it": "쓰기", "Running it": "운영하기", "Reference": "참고", "How it works": "어떻게 움직이나",
     "One server": "서버 한 대", "Watching hosts": "호스트 지켜보기", "GPUs cut by MIG": "MIG", "Kubernetes": "쿠버네티스", "Pools": "풀",
     "Moving house": "이사하기", "How far it goes": "어디까지 감당하는가", "Security": "보안", "What happens when…": "이런 일이 생기면…", "Commands": "명령", "Settings": "설정", "API and SDK": "API와 SDK", "API, every call": "API 목록",
     "Metrics": "메트릭", "Events": "이벤트", "Alerts": "경고", "Upkeep": "돌보기",

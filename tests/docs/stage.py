@@ -22,16 +22,16 @@ class Aid:
 
 # Everything that is not run: which command, by its beginning, and why. All of them are still read by bash and by fairy's own parser.
 NOT_RUN = tuple((re.compile(words), why) for words, why in (
-    (r"apt-get ", "changes the machine's packages; the tests install theirs by ./test"),
+    (r"(apt-get|dnf|brew) ", "changes the machine's packages; the tests install theirs by ./test"),
     (r"git clone ", "where from is the reader's own"),
     (r"(.*&& )?systemctl ", "no systemd runs here; the service runs under one in tests/journeys/test_systemd_road.py"),
-    (r"./fairy up +#|./test|\./fairy up$", "runs in the foreground; started with -d on every page, from a clone by tests/test_first_use.py"),
+    (r"./fairy up +#|./test|\./fairy up$", "runs in the foreground; started with -d on every page, from a bare clone by tests/first_use/test_first_road.py"),
     (r"docker build ", "its base images are in a registry; the same image is built and run by tests/kube"),
     (r".*deploy/image/build\.py ", "takes minutes; built and run by tests/kube/own_image.py"),
     (r"kubectl ", "takes a cluster; run by tests/kube/test_helm_install.py and test_helm_lab.py"),
     (r"fairy pool ", "takes a cluster with Karpenter; run by tests/journeys/test_pool_road.py"),
     (r".venv-test/bin/python -m hatchling ", "takes the whole clone; so the wheel is made, installed and used by tests/journeys/test_wheel.py"),
-    (r"uv |python -m pip wheel|python3 -m venv /tmp/try|/tmp/try/", "takes a package index; the locks and the wheel are tried by tests/test_first_use.py"),
+    (r"uv |python -m pip wheel|python3 -m venv /tmp/try|/tmp/try/", "takes a package index; the lock is tried by tests/first_use/test_first_road.py, the wheel by tests/journeys/test_wheel.py"),
     (r"fairy open ", "needs Jupyter in the session; run by tests/journeys/test_real_apps.py"),
     (r"fairy selftest isolation", "needs a GPU that nobody is on; run by tests/journeys/test_selftest_isolation.py"),
     (r"python -m tests\.faults ", "breaks parts of a machine on purpose; run by tests/faults"),
