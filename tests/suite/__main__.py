@@ -20,7 +20,8 @@ from .setup import install_system_parts, other_pythons, start_kubernetes_build, 
 from .stages import Stages
 
 ROOT = Path(__file__).parents[2]
-QUICK = "not system and not slow and not quiet"
+LOCK = ROOT / "requirements-dev.lock"
+FAST = ["-n", "2", "--dist", "loadfile", "-m", "not system and not slow and not quiet"]
 INTERRUPTED = 130
 
 
@@ -51,7 +52,7 @@ def test_fast() -> int:
     stages = Stages("fast")
     style = start_style(stages)
     with stages.stage("tests"):
-        run = run_tests("fast", ["-n", "2", "--dist", "loadfile", "-m", QUICK])
+        run = run_tests("fast", FAST)
     return close(stages, [run], style_ok=style.is_fine())
 
 
@@ -69,20 +70,21 @@ def test_whole(*, kubernetes: bool) -> int:
     with stages.stage("tests that promise a time, alone on the machine"):
         runs.append(run_alone(run_tests("quiet", ["-m", "quiet", "tests/journeys", "tests/faults"])))
     if kubernetes:
-        runs += [test_other_python(stages, python) for python in other_pythons()]
+        runs += [test_other_python(stages, number, python) for number, python in other_pythons().items()]
     if build is not None:
         build.is_fine()  # what could not be built is told by the tests that need it
     return close(stages, runs, style_ok=style.is_fine())
 
 
-def test_other_python(stages: Stages, python: str) -> Run:
+def test_other_python(stages: Stages, number: str, python: str) -> Run:
     """./test fast, in an environment of its own. Style and types are the same in all."""
-    with stages.stage(f"environment of {python}"):
-        made = subprocess.run(["sh", "./.setup", f"{ROOT}/.venv-{python}", "requirements-dev.lock"], env={**os.environ, "FAIRY_PYTHON": python}, check=False)
+    name = f"{ROOT}/.venv-test-{number}"
+    with stages.stage(f"environment of Python {number}"):
+        made = subprocess.run(["sh", "./.setup", name, str(LOCK)], env={**os.environ, "FAIRY_PYTHON": python}, check=False)
     if made.returncode != 0:
-        return Run.broken(python, f"no environment could be made with {python}")
-    with stages.stage(f"fast with {python}"):
-        return run_tests(python, ["-n", "2", "--dist", "loadfile", "-m", QUICK], executable=f"{ROOT}/.venv-{python}/bin/python")
+        return Run.broken(number, f"no environment could be made with {python}")
+    with stages.stage(f"fast with Python {number}"):
+        return run_tests(f"python{number}", FAST, executable=f"{name}/bin/python")
 
 
 if __name__ == "__main__":

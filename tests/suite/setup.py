@@ -20,7 +20,8 @@ PROGRAMS = {
 }  # fmt: skip
 FILES = {"/usr/lib/postgresql": "postgresql", "/usr/lib/cni/bridge": "containernetworking-plugins", "/usr/include/stdio.h": "libc6-dev"}
 PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
-PYTHONS = ("python3.11", "python3.12", "python3.13")  # that are supported
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # that are supported
+PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
 APT = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -83,10 +84,16 @@ def start_kubernetes_build(stages: Stages) -> Beside | None:
     return Beside(stages, "building Kubernetes", [["sh", "-c", build]])
 
 
-def other_pythons() -> list[str]:
-    """Supported ones that start, other than this. A shim of pyenv may stand for a version that is not chosen: it does not start."""
-    here = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    return [name for name in PYTHONS if name != here and shutil.which(name) and starts(name)]
+def other_pythons() -> dict[str, str]:
+    """Supported ones that start, other than this, by version. pyenv has programs for versions that are not switched on: they do not start."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    found = {number: find_python(number) for number in PYTHONS if number != here}
+    return {number: python for number, python in found.items() if python is not None}
+
+
+def find_python(number: str) -> str | None:
+    candidates = [f"python{number}", *map(str, sorted(PYENV.glob(f"{number}.*/bin/python")))]
+    return next((python for python in candidates if shutil.which(python) and starts(python)), None)
 
 
 def starts(python: str) -> bool:
