@@ -52,7 +52,7 @@ def only_line(done) -> str:
 
 def test_no_python_is_told_in_one_line(bare_machine):
     assert only_line(run_fairy(*bare_machine)) == (
-        "fairy: needs Python 3.11 to 3.13; found none. Install one, or name one in FAIRY_PYTHON."
+        "fairy: needs Python 3.11 to 3.14; found none. Install one, or name one in FAIRY_PYTHON."
     )
 
 

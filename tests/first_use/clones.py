@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SUPPORTED = ("3.11", "3.12", "3.13")
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 # All that `fairy` and `.setup` start, besides a Python.
 TOOLS = ("sh", "dirname", "readlink", "cksum", "rm", "cp", "ln", "sed", "grep")
 PACKAGE, VERSION = "tiny", "1.0"
