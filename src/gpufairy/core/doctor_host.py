@@ -4,10 +4,10 @@ from datetime import timedelta
 from gpufairy.core.amounts import show_duration, show_size
 from gpufairy.core.doctor import Judged, bad, ok, skipped, unknown, warn
 from gpufairy.core.doctor_facts import Base, Facts, PortFact, PortState
-from gpufairy.core.doctor_os import Family, install
+from gpufairy.core.doctor_os import Family, install, install_compiler
 
 GIB = 2**30
-PYTHONS = ((3, 11), (3, 13))
+PYTHONS = ((3, 11), (3, 14))
 CROWDED, FULL = 0.10, 0.02  # part of a disk that is free
 FEW_BYTES, LEAST_BYTES, TOO_FEW_BYTES = 100 * GIB, 10 * GIB, GIB
 FEW_INODES, NO_INODES = 0.05, 0.01
@@ -177,8 +177,7 @@ def share_library(facts: Facts) -> Judged:
             "# remove the folder tools in the data folder, and start the server again",
         )
     if found.compiler is False:
-        fix = install(facts.os, "gcc", debian="gcc libc6-dev", ubuntu="gcc libc6-dev", suse="gcc glibc-devel", rhel="gcc glibc-devel")
-        return warn("the share library is not made yet, and there is no C compiler to make it", *fix)
+        return warn("the share library is not made yet, and there is no C compiler to make it", *install_compiler(facts.os))
     return skipped("the share library is made by the first start with containers")
 
 
