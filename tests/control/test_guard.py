@@ -99,7 +99,12 @@ async def test_a_token_without_the_right_is_told_what_and_who_it_is():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("user inside", "a session of ann"), ("user's metrics", "a token for metrics alone")]
+    ("name", "words"),
+    [
+        ("user inside", "a session of ann"),
+        ("user's metrics", "a token for metrics alone"),
+        ("user's page", "a token for page alone"),
+    ],
 )
 async def test_of_other_tokens_it_is_said_what_they_are_for(name, words):
     with pytest.raises(NotAllowed, match=words):

@@ -36,6 +36,9 @@ def changes(registry):
 async def test_a_token_is_its_users_with_its_scope(registry):
     token, text = await registry.create_token("kim", "laptop", "metrics", None)
     caller = registry.caller(text)
+    assert (len(token.id), text[:6], len(text)) == (12, "fairy_", 49), (
+        "an id to be typed, and a secret not to be guessed"
+    )
     assert (caller.user.name, caller.scope, caller.token_id, caller.session_id) == (
         "kim",
         "metrics",

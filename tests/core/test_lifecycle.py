@@ -87,3 +87,8 @@ def test_a_change_of_two_steps_is_one_write_with_two_events():
 def test_users_see_queued_and_placed_as_pending():
     assert [state_word(phase) for phase in Phase] == ["PENDING", "PENDING", "STARTING", "RUNNING", "STOPPING", "LOST", "ENDED"]
     assert a_session(phase=Phase.PLACED).state == "PENDING"
+
+
+def test_gpus_are_held_from_being_placed_to_the_end_also_by_one_whose_node_is_silent():
+    holding = {phase for phase in Phase if a_session(phase=phase).holds_gpus}
+    assert holding == set(Phase) - {Phase.QUEUED, Phase.ENDED}

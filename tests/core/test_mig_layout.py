@@ -166,6 +166,8 @@ def test_no_two_equal_instances_are_cut_in_the_same_place():
 def test_what_is_cut_already_is_no_change():
     found = plan_cut(cut_as(("3g.20gb", 0)), ["3g.20gb"])
     assert (found.fits, found.changes, found.made, found.touched) == (True, False, (), ())
+    assert CutPlan(True, made=cut(("1g.5gb", 0))).changes
+    assert CutPlan(True, touched=cut(("1g.5gb", 0))).changes
 
 
 def test_idle_instances_go_and_used_ones_stay():

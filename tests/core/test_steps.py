@@ -224,6 +224,7 @@ def test_a_gang_comes_together_and_makes_room_together_and_does_nothing_else_so(
     assert gang_step(place(waiting, SEAT, NOW, "")) == "g"
     assert gang_step(send_back(running, NOW, "")) == "g"
     assert gang_step(noted(running, "told", NOW, "")) is None
+    assert gang_step(noted(in_phase(Phase.PLACED, gang="g"), "told", NOW, "")) is None
     assert (
         gang_step(change(in_phase(Phase.PLACED, gang="g"), (Happening.LAUNCH_ORDERED, ""), now=NOW)) is None
     )

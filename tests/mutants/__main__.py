@@ -70,12 +70,14 @@ def main(words: list[str]) -> int:
     present = tuple(path for path in tests if (asked.root / path).exists())
     project = Project(asked.root, asked.root / "src" / asked.package, asked.package, present)
     if asked.list:
-        for mutant in choose(project, modules, asked):
+        for mutant in choose(find_all(project, modules), asked):
             print(told(mutant))
         return 0
     with tempfile.TemporaryDirectory(prefix="fairy-mutants-") as folder:
         copy = copy_of(project, Path(folder))
-        return run_round(copy, choose(copy, modules, asked), equivalent)
+        found = find_all(copy, modules)
+        check_equivalent(equivalent, found)
+        return run_round(copy, choose(found, asked), equivalent)
 
 
 def modules_of(names: Sequence[str]) -> list[str]:
@@ -121,19 +123,32 @@ def told(mutant: Mutant) -> str:
     return f"{mutant.module}:{mutant.lineno} {mutant.where}: {mutant.change}"
 
 
-def choose(project: Project, modules: Sequence[str], asked: argparse.Namespace) -> list[Mutant]:
-    """In the order in which they were drawn: the first hundred of a longer round are a round of a hundred."""
+def find_all(project: Project, modules: Sequence[str]) -> list[Mutant]:
     found = []
     for name in modules:
         file = project.sources / f"{name}.py"
         if not file.is_file():
             sys.exit(f"no module {name}. Write it as core/fit.")
         found += find_mutants(file, f"{name}.py")
-    random.Random(asked.seed).shuffle(found)
+    return found
+
+
+def choose(found: Sequence[Mutant], asked: argparse.Namespace) -> list[Mutant]:
+    """In the order in which they were drawn: the first hundred of a longer round are a round of a hundred."""
+    drawn = list(found)
+    random.Random(asked.seed).shuffle(drawn)
     if asked.again is not None:
         survived = re.findall(rf"^{SURVIVED} (\S+?):\d+ (.*)$", asked.again.read_text(), re.MULTILINE)
-        return [one for one in found if (one.module, f"{one.where}: {one.change}") in survived]
-    return found[: asked.most or None]
+        return [one for one in drawn if (one.module, f"{one.where}: {one.change}") in survived]
+    return drawn[: asked.most or None]
+
+
+def check_equivalent(equivalent: dict[tuple[str, ...], str], found: Sequence[Mutant]) -> None:
+    """What was said of a line that has changed since is to be thought over again."""
+    looked_at, there = {mutant.module for mutant in found}, {mutant.name for mutant in found}
+    for name in equivalent:
+        if name[0] in looked_at and name not in there:
+            sys.exit(f"equivalent.txt: {' '.join(name)!r} is no mutant any more. Mend or remove its block.")
 
 
 def read_equivalent(file: Path) -> dict[tuple[str, ...], str]:

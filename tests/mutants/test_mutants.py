@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.mutants.__main__ import choose, read_words
+from tests.mutants.__main__ import check_equivalent, choose, find_all, read_words
 from tests.mutants.operators import find_mutants, mutate
 from tests.mutants.rounds import Project
 
@@ -101,7 +101,8 @@ def drawn(seed: int) -> argparse.Namespace:
 
 def test_the_same_seed_draws_the_same_mutants():
     project = Project(ROOT, ROOT / "src" / "gpufairy", "gpufairy", ())
-    once, twice, other = (choose(project, ["core/turn"], drawn(seed)) for seed in (7, 7, 8))
+    found = find_all(project, ["core/turn"])
+    once, twice, other = (choose(found, drawn(seed)) for seed in (7, 7, 8))
     assert (len(once), once == twice, once == other) == (9, True, False)
 
 
@@ -110,3 +111,10 @@ def test_every_change_of_a_real_module_can_be_made():
     source = file.read_text()
     for mutant in find_mutants(file, "core/mig_seat.py"):
         compile(mutate(source, mutant), file, "exec")
+
+
+def test_what_is_called_equivalent_and_is_no_mutant_any_more_is_refused():
+    mutant = find_mutants(ROOT / "src/gpufairy/core/mig_plain.py", "core/mig_plain.py")[0]
+    check_equivalent({mutant.name: "why", ("core/other.py", "", "", ""): "not looked at"}, [mutant])
+    with pytest.raises(SystemExit, match="is no mutant any more"):
+        check_equivalent({(*mutant.name[:3], "a -> b"): "why"}, [mutant])
