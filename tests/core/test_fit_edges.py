@@ -214,3 +214,8 @@ def test_those_who_start_together_sit_on_the_first_node_that_has_room_and_take_i
     assert [seat.node for seat in seats] == ["a", "b"]
     assert seats_together([asked()], there) is None
     assert seats_together([], there) == []
+
+
+def test_fgpu_that_come_to_one_whole_card_take_that_and_not_several_smaller_ones():
+    room = a_room(a_gpu(0, fgpu_parts=PARTS), a_gpu(1, fgpu_parts=2 * PARTS), a_gpu(2, fgpu_parts=PARTS))
+    assert places(fit(asked("2fgpu"), room)) == [(1, PARTS)]

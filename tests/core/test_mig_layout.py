@@ -396,3 +396,30 @@ def test_the_cost_of_each_open_place_is_known():
 
 def test_slices_that_are_taken_are_one_number():
     assert (mask_of([]), mask_of([(0, 1)]), mask_of([(4, 4), (1, 2)])) == (0, 1, 0b11110110)
+
+
+def test_one_who_asks_for_a_profile_that_the_gpu_has_not_is_not_served_by_its_cut():
+    waiting = [a_session(gpus="mig:3g.20gb"), a_session(gpus="mig:4g.20gb")]
+    found = cut_for_waiting(rooms([auto_node(("1g.5gb", 0))], []), waiting, {})
+    assert found.serves == (waiting[0].id,)
+
+
+def test_a_gpu_that_is_not_in_mig_mode_is_passed_over_in_a_node_of_both():
+    node = auto_node(("1g.5gb", 0))
+    both = replace(node, gpus=(a_gpu(1), *node.gpus))
+    assert cut_for_waiting(rooms([both], []), [a_session(gpus="mig:3g.20gb")], {}).gpu == "GPU-gpu01-0"
+
+
+def test_a_cut_of_one_gpu_is_no_cut_of_another_in_the_same_node():
+    node = auto_node(("1g.5gb", 0))
+    other = replace(node.gpus[0], index=1, uuid="GPU-gpu01-1", kind="A100-80GB")
+    waiting = [a_session(gpus="mig:3g.20gb", gpu_kind=kind) for kind in ("A100-40GB", "A100-80GB")]
+    found = cut_for_waiting(rooms([replace(node, gpus=(*node.gpus, other))], []), waiting, {})
+    assert (found.gpu, found.serves) == ("GPU-gpu01-0", (waiting[0].id,))
+
+
+def test_an_instance_that_is_cut_already_goes_before_a_cut_that_would_mend_a_half():
+    broken, fixed = a_gpu_room(), a_gpu_room(instances=cut(("2g.10gb", 0)))
+    broken.cut = ((0, 1),)
+    assert cuts_on(broken, 0, "2g.10gb", {"3g.20gb": 1.0})[0].unusable_more < 0
+    assert best_cut("2g.10gb", [broken, fixed], {"3g.20gb": 1.0}).place == 1

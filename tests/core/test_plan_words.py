@@ -5,13 +5,24 @@ from datetime import timedelta
 
 import pytest
 
+from gpufairy.core.booking import UNUSED_AFTER, Booking, Calendar
 from gpufairy.core.cluster import Policy, Totals, Weights
 from gpufairy.core.fair_tree import FairTree, team_of
 from gpufairy.core.fit import Refusal
 from gpufairy.core.ledger import tau_s
 from gpufairy.core.lifecycle import Phase
-from gpufairy.core.plan import Asking, Placement, all_at_once, fit_beside, fit_booked, plan, seat_for
+from gpufairy.core.plan import (
+    Asking,
+    Placement,
+    all_at_once,
+    asking_of,
+    fit_beside,
+    fit_booked,
+    plan,
+    seat_for,
+)
 from gpufairy.core.pool import COMING
+from gpufairy.core.preempt import Preempt
 from gpufairy.core.promise import PATIENCE, Promise
 from gpufairy.core.queue import asked_of
 from gpufairy.core.quota_rules import Quota
@@ -225,3 +236,42 @@ def test_what_is_charged_moves_a_team_back_with_all_of_its_members():
 def test_priority_counts_before_all_else():
     low, high = a_session(owner="ann"), a_session(owner="bob", priority=1)
     assert owners(tree_of(low, high, had={"bob": 9.0})) == ["bob", "ann"]
+
+
+@pytest.mark.parametrize(
+    ("preempt", "fields", "booked"),
+    [
+        (Preempt.MARKED, {"preemptible": True}, {"GPU-gpu01-0"}), (Preempt.OFF, {"preemptible": True}, set()),
+        (Preempt.MARKED, {}, set()), (Preempt.OFF, {"owner": "bob"}, {"GPU-gpu01-0"}),
+    ],
+)  # fmt: skip
+def test_a_lent_gpu_is_as_a_guests_own_only_where_somebody_may_be_sent_away(preempt, fields, booked):
+    course = Booking("b1", "course", "kim", ("user:bob",), ("GPU-gpu01-0",), NOW, NOW + 4 * HOUR, NOW)
+    cluster = a_cluster(calendar=Calendar.of((course,), (), NOW), policy=Policy(preempt=preempt))
+    assert asking_of(a_session(**fields), cluster, NOW + UNUSED_AFTER).booked == booked
+
+
+def test_a_gang_that_does_not_fit_gives_back_what_of_a_quota_it_had():
+    gang = tuple(a_session(f"g-{n}", gang="g", gang_size=3) for n in range(3))
+    other = a_session("other")
+    quotas = (Quota("user:ann", gpu_parts=2 * PARTS),)
+    made = plan(a_cluster([a_node(gpus=4)], [*gang, other], quotas=quotas, gangs={"g": gang}), NOW)
+    assert names(made) == ["other"]
+
+
+def test_of_two_pools_on_one_node_the_second_is_promised_what_the_first_leaves():
+    nodes = [a_node(pool="main")]
+    running = seated([a_session("old", owner="cy", time_limit=HOUR)], nodes)
+    waiting = [a_session("first"), a_session("second", owner="bob", pool="main")]
+    made = plan(a_cluster(nodes, waiting, running), NOW)
+    assert [(one.session.name, one.start) for one in made.promises] == [("first", NOW + 55 * MINUTE)]
+
+
+def test_one_whose_memory_comes_to_more_than_its_part_waits_where_that_is_over_its_quota():
+    quotas, whole_memory = (
+        (Quota("user:ann", gpu_parts=PARTS // 2),),
+        a_session("much", "0.25", gpu_memory_bytes=40 * GIB),
+    )
+    made = plan(a_cluster([a_node()], [whole_memory], quotas=quotas), NOW)
+    assert names(made) == []
+    assert names(plan(a_cluster([a_node()], [a_session("little", "0.25")], quotas=quotas), NOW)) == ["little"]

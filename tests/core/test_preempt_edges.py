@@ -145,7 +145,9 @@ def test_who_is_sent_away_is_told_by_which_right():
 
 def test_a_node_where_the_first_to_leave_loses_as_much_as_all_elsewhere_is_not_tried():
     nodes = [a_node("gpu01"), a_node("gpu02")]
-    halves = running(marked("half-1", gpus="0.5"), marked("half-2", gpus="0.5"), nodes=nodes[:1], minutes_ago=60)
+    halves = running(
+        marked("half-1", gpus="0.5"), marked("half-2", gpus="0.5"), nodes=nodes[:1], minutes_ago=60
+    )
     whole = running(marked("whole"), nodes=nodes[1:], minutes_ago=60)
     assert sent(nodes, [a_session("head")], [*whole, *halves]) == [("half-1", "head"), ("half-2", "head")]
     younger = [replace(whole[0], started_at=NOW - HOUR + SECOND)]
@@ -224,3 +226,18 @@ def test_a_plan_asks_a_guest_to_leave_for_the_one_whose_gpu_it_sits_on():
     calendar = Calendar.of((COURSE,), guest, NOW)
     made = plan(a_cluster(nodes, [a_session("mine")], guest, calendar=calendar), NOW)
     assert [(one.victim.name, one.for_session.name) for one in made.evictions] == [("guest", "mine")]
+
+
+def test_a_gang_of_which_one_leaves_anyway_is_not_sent_away():
+    nodes = [a_node(gpus=2)]
+    ending, endless = running(
+        marked("ending", gang="g", time_limit=HOUR), marked("endless", gang="g"), nodes=nodes
+    )
+    assert sent(nodes, [a_session("head", "2")], [ending, endless]) == []
+
+
+def test_of_three_the_one_whose_place_is_not_needed_stays():
+    nodes = [a_node(gpus=3)]
+    halves = running(marked("half", gpus="0.5"), a_session("fixed", "0.5"), nodes=nodes, minutes_ago=20)
+    two = running(marked("one"), marked("two"), nodes=nodes, minutes_ago=60, holding=halves)
+    assert sorted(name for name, _ in sent(nodes, [a_session("head", "2")], [*halves, *two])) == ["one", "two"]

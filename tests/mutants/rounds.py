@@ -113,10 +113,11 @@ class Round:
         return noticed if noticed or mutant.where else self._try_anew(file, tree, tests, 60 + limit_s)
 
     def _nearest_first(self, tests: set[str], stem: str) -> list[str]:
-        """The file of its name, then the quick ones."""
+        """The quick ones; those in the file of its name five times as eagerly."""
 
-        def rank(test: str) -> tuple[bool, float]:
-            return f"test_{stem}" not in test.split("::", maxsplit=1)[0], self.calls.seconds[test]
+        def rank(test: str) -> float:
+            near = f"test_{stem}" in test.split("::", maxsplit=1)[0]
+            return self.calls.seconds[test] / (5 if near else 1)
 
         chosen, total_s = [], 0.0
         for test in sorted(tests, key=rank):
