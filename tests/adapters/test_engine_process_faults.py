@@ -202,6 +202,8 @@ async def test_what_a_login_left_running_goes_on_and_ends_with_its_session_even_
         await stream.wait()
         await stream.close()
         assert training in await engine.pids(workload.id)
+        # While a process becomes another program it tells nobody whose it is; a server that starts just then finds it a round later.
+        await until(lambda: Path(f"/proc/{training}/comm").read_text() == "sleep\n")
     async with an_engine(tmp_path) as engine:
         assert training in await engine.pids(workload.id)
         await engine.stop(workload.id, AT_ONCE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 REPORTS = Path("build/runs")
-FAILED = 1  # pytest's exit code
+FAILED, INTERRUPTED = 1, 2  # pytest's exit codes
 MOST_AGAIN = 40  # more than so many do not fail because the machine is busy
 
 
@@ -32,6 +32,8 @@ def run_tests(name: str, words: list[str], executable: str = sys.executable) -> 
     report.unlink(missing_ok=True)
     where = [] if any(".py" in word or "/" in word for word in words) else ["tests"]
     done = subprocess.run([executable, "-m", "pytest", *words, *where], env={**os.environ, "FAIRY_TEST_REPORT": str(report.resolve())}, check=False)
+    if done.returncode == INTERRUPTED:
+        raise KeyboardInterrupt
     if not report.exists():
         return Run.broken(name, f"pytest ended with {done.returncode} before it told anything")
     told = json.loads(report.read_text())
