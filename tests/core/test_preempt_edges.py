@@ -240,4 +240,17 @@ def test_of_three_the_one_whose_place_is_not_needed_stays():
     nodes = [a_node(gpus=3)]
     halves = running(marked("half", gpus="0.5"), a_session("fixed", "0.5"), nodes=nodes, minutes_ago=20)
     two = running(marked("one"), marked("two"), nodes=nodes, minutes_ago=60, holding=halves)
-    assert sorted(name for name, _ in sent(nodes, [a_session("head", "2")], [*halves, *two])) == ["one", "two"]
+    assert sorted(name for name, _ in sent(nodes, [a_session("head", "2")], [*halves, *two])) == [
+        "one",
+        "two",
+    ]
+
+
+def test_one_who_leaves_a_node_that_is_gone_makes_room_nowhere():
+    nodes = [a_node()]
+    (told,) = (
+        replace(one, phase=Phase.STOPPING, since=NOW)
+        for one in running(a_session("told"), nodes=[a_node("gone")])
+    )
+    low = running(marked("low"), nodes=nodes)
+    assert sent(nodes, [a_session("head")], [told, *low]) == [("low", "head")]

@@ -383,3 +383,9 @@ def test_old_attempts_and_the_dead_are_cleaned_up_and_the_attempt_that_counts_is
     orders, unknown = leftovers([*there, dead], [live], ["ended"])
     assert [(made.deed, made.workload) for made in orders] == [(Deed.STOP, old), (Deed.CLEAR, dead.id)]
     assert unknown == []
+
+
+def test_a_swap_that_is_undone_says_what_the_engine_said():
+    session = swapping(Phase.STARTING)
+    after = order(session, gone(session, 1, why="no such file")).change.after
+    assert after.why == "new:2 did not start (no such file), so it goes back to what it was"
