@@ -133,6 +133,14 @@ def test_nobody_waits_in_a_way_that_swallows_its_own_end():
             assert not (isinstance(node, ast.Attribute) and ast.unparse(node) == "asyncio.wait_for"), f"{path}:{node.lineno}: by asyncio.timeout"
 
 
+def test_nobody_writes_in_a_way_that_is_never_told_to_wait():
+    """Transports of Python 3.12 and 3.13 take any amount by writelines, and keep it in memory (CVE-2024-12254)."""
+    for path in modules():
+        for node in nodes(path):
+            if isinstance(node, ast.Attribute) and node.attr == "writelines":
+                assert not ast.unparse(node.value).endswith(("writer", "transport")), f"{path}:{node.lineno}: by write"
+
+
 def test_what_users_may_change_is_opened_in_one_way_alone():
     for path in modules():
         if str(path.relative_to(ROOT)) in OPENS_BY_STEPS:

@@ -155,9 +155,9 @@ async def test_what_an_app_does_not_read_is_not_kept_for_it(street):
                 async with asyncio.timeout(1):  # until nobody takes any more
                     await writer.drain()
                 sent += len(block)
-        assert sent < 64 * 2**20
         writer.close()
-        ended.set()
+        ended.set()  # first: from Python 3.12 on the server ends with its last connection
+        assert sent < 64 * 2**20
 
 
 async def test_ranges_and_heads_pass(tmp_path):

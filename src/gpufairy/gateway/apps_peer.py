@@ -39,7 +39,8 @@ class Peer:
 
     async def write(self, *chunks: bytes) -> None:
         try:
-            self._writer.writelines(chunks)
+            # Not writelines: that of Python 3.12 and 3.13, up to 3.13.1, never says that its buffer is full (CVE-2024-12254).
+            self._writer.write(b"".join(chunks))
             await self._writer.drain()
         except OSError as error:
             raise Gone from error
