@@ -220,3 +220,8 @@ def test_a_session_of_which_nothing_was_ever_known_is_active_unknown_and_idle_si
     found, now = looked(UNKNOWN)
     assert (found.at, found.idle_since, found.active) == (NOW, None, None)
     assert idle_since(None, now) is None
+
+
+def test_a_session_without_a_seat_uses_no_gpu():
+    seen = glance(a_session())
+    assert (seen.gpus_busy, seen.memory) == (False, {})
