@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -73,6 +74,7 @@ def main(words: list[str]) -> int:
         for mutant in choose(find_all(project, modules), asked):
             print(told(mutant))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # else the fork and the copy would outlast us
     with tempfile.TemporaryDirectory(prefix="fairy-mutants-") as folder:
         copy = copy_of(project, Path(folder))
         found = find_all(copy, modules)
