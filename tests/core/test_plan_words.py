@@ -39,7 +39,7 @@ from gpufairy.core.turn import (
     likely_charge,
     standings,
 )
-from scenes import GIB, NOW, a_cluster, a_node, a_session, names, seated
+from scenes import GIB, NOW, a_cluster, a_gpu, a_node, a_session, names, seated
 
 HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
 SEAT = Seat("gpu01", 1000, GIB)
@@ -275,3 +275,12 @@ def test_one_whose_memory_comes_to_more_than_its_part_waits_where_that_is_over_i
     made = plan(a_cluster([a_node()], [whole_memory], quotas=quotas), NOW)
     assert names(made) == []
     assert names(plan(a_cluster([a_node()], [a_session("little", "0.25")], quotas=quotas), NOW)) == ["little"]
+
+
+def test_what_a_quota_of_a_kind_closes_to_one_says_nothing_of_another():
+    a100, v100 = a_node("gpu01"), replace(a_node("gpu02"), gpus=(a_gpu(0, "gpu02", kind="V100"),))
+    busy = seated([a_session("busy", owner="cy")], [v100])
+    waiting = [a_session("ann's", priority=1), a_session("bob's", owner="bob")]
+    quotas = (Quota("user:ann", "A100", gpu_parts=0),)
+    made = plan(a_cluster([a100, v100], waiting, busy, quotas=quotas), NOW)
+    assert names(made) == ["bob's"]

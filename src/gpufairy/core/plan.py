@@ -150,6 +150,7 @@ class Pass:
             promise = promise_for(
                 group, hopes, self._now, self._promises.values(),
                 run_times=self._cluster.run_times, calendar=self._cluster.calendar,
+                shut=self._allowances.closed(session) if self._cluster.quotas else OPEN,
             )
             if promise is not None:
                 self._promises[pool] = promise

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from gpufairy.core.booking import Calendar
+from gpufairy.core.booking import OPEN, Calendar
 from gpufairy.core.hope import Hope
 from gpufairy.core.promise_gang import Found, together
 from gpufairy.core.room import Room
@@ -45,9 +45,10 @@ class Promise:
 
 def promise_for(
     group: Sequence[Session], hopes: Callable[[RunTimes], Iterator[Hope]], now: datetime, before: Collection[Promise] = (),
-    *, run_times: RunTimes = NOTHING_KNOWN, calendar: Calendar = NOTHING_BOOKED,
+    *, run_times: RunTimes = NOTHING_KNOWN, calendar: Calendar = NOTHING_BOOKED, shut: Mapping[str, str] = OPEN,
 ) -> Promise | None:  # fmt: skip
-    """`hopes`: where it might fit, the nearest first. `before`: promises that stand already.
+    """`hopes`: where it might fit, the nearest first. `before`: promises that stand already. `shut`: GPUs that a quota closes to it, each
+    with why: what it may not have is not kept from others.
 
     None: it fits nowhere even when all have left (a node is drained, say).
     """
@@ -56,9 +57,9 @@ def promise_for(
     lines = ((hope, _line(hope, now, before, known, calendar)) for hope in hopes(known))
     closed_at = partial(closed_then, group[0], calendar, run_times)
     if len(group) == 1:
-        found = _alone(Visit(request, request.time_limit, closed_at), lines)
+        found = _alone(Visit(request, request.time_limit, closed_at, shut), lines)
     else:
-        found = together([one.request for one in group], lines, closed_at)
+        found = together([one.request for one in group], lines, closed_at, shut)
     if found is None:
         return None
     when, seats, spares = found

@@ -17,14 +17,16 @@ from gpufairy.core.timeline import NEVER, ClosedAt, Timeline
 Found = tuple[datetime, tuple[Seat, ...], Mapping[str, Room]]
 
 
-def together(requests: Sequence[Request], hopes: Iterable[tuple[Hope, Timeline]], closed_at: ClosedAt) -> Found | None:
+def together(
+    requests: Sequence[Request], hopes: Iterable[tuple[Hope, Timeline]], closed_at: ClosedAt, shut: Mapping[str, str] = OPEN
+) -> Found | None:
     """At the first moment at which all of them fit. What happens between now and then to those who hold seats is as for one alone."""
     walk = Walk(requests, hopes)
     while (when := walk.next_moment()) is not None:
         if walk.room_for < len(requests):
             continue
         rooms = walk.rooms_at(when)
-        seats = seats_together(requests, rooms, OPEN if when == NEVER else closed_at(when))
+        seats = seats_together(requests, rooms, {**(OPEN if when == NEVER else closed_at(when)), **shut})
         if seats is not None:
             return when, tuple(seats), {seat.node: rooms[seat.node] for seat in seats}
     return None

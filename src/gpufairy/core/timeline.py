@@ -41,6 +41,7 @@ class Visit:
     request: Request
     stay: timedelta | None
     closed_at: ClosedAt | None = None  # None: none ever are
+    shut: Mapping[str, str] = field(default_factory=dict)  # GPUs that are not for it whenever it comes, each with why
 
 
 @dataclass(slots=True)
@@ -187,7 +188,8 @@ def may_fit(request: Request, room: Room) -> bool:
 
 
 def closed_then(visit: Visit, when: datetime) -> Mapping[str, str]:
-    return OPEN if visit.closed_at is None or when == NEVER else visit.closed_at(when)
+    closed = OPEN if visit.closed_at is None or when == NEVER else visit.closed_at(when)
+    return {**closed, **visit.shut} if visit.shut else closed
 
 
 def timelines(
