@@ -130,6 +130,29 @@ def test_however_many_wait_for_what_is_not_there_whoever_booked_a_lent_gpu_has_i
     assert [(one.victim.name, one.for_session.name) for one in plan(cluster, now).evictions] == [("guest", "mine")]
 
 
+def plan_with_a_borrower(*waiting):
+    """Half of the booked GPU is lent to eve, and the other half is free."""
+    now = CS231N.start + HOUR
+    borrower = seated([a_session("borrower", "0.5", "eve", preemptible=True)], [a_node()], minutes_ago=60)
+    made = plan(a_cluster([a_node()], waiting, borrower, calendar=a_calendar(live=borrower, now=now)), now)
+    return names(made), [eviction.victim.name for eviction in made.evictions]
+
+
+def test_no_more_is_lent_of_what_somebody_of_the_booking_waits_for():
+    more = a_session("more", "0.5", "eve", preemptible=True)
+    assert plan_with_a_borrower(more) == (["more"], [])
+    assert plan_with_a_borrower(more, a_session("mine", owner="bob")) == ([], ["borrower"])
+
+
+def test_lending_goes_on_though_somebody_of_the_booking_waits_for_more_than_is_booked():
+    more, too_much = a_session("more", "0.5", "eve", preemptible=True), a_session("too-much", "2", "bob")
+    assert plan_with_a_borrower(more, too_much) == (["more"], [])
+
+
+def test_others_of_the_booking_still_start_beside_a_borrower_that_one_of_them_waits_for():
+    assert plan_with_a_borrower(a_session("mine", owner="bob", priority=1), a_session("half", "0.5", "bob"))[0] == ["half"]
+
+
 def test_a_clock_that_runs_back_closes_and_opens_again():
     used = {("b1", GPU): CS231N.start + HOUR}
     earlier = a_calendar(now=CS231N.start + MINUTE, used_at=used)
