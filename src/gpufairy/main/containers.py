@@ -130,7 +130,12 @@ def api_listener(data: Path) -> socket.socket:
     path = api_folder(data) / API_SOCKET
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(os.fspath(path))
+    folder = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
+    try:
+        # By its descriptor: the address of a socket has at most 107 bytes, and a data folder may lie as deep as it likes.
+        listener.bind(f"/proc/self/fd/{folder}/{API_SOCKET}")
+    finally:
+        os.close(folder)
     path.chmod(0o666)  # the folder above is the server's own; from inside, every session's uid must reach it
     listener.listen(1024)
     listener.setblocking(False)
