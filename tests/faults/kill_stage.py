@@ -17,7 +17,7 @@ from kube.cluster import Cluster
 from waits import until, wait_for_state
 
 START = str(Path(__file__).with_name("server.py"))
-DIES_WITHIN_S = 60.0
+DIES_WITHIN_S = 120.0  # on two busy cores a pod may take a minute to run, and only then is the point passed
 SETTLES_WITHIN_S = 60.0
 CANARY = "canary-5f0d1c"  # in what users give their sessions: it must never come into a log
 

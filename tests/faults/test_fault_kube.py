@@ -102,6 +102,8 @@ def test_an_emptied_node_gives_its_session_back_and_one_that_may_be_tried_again_
     node["spec"]["unschedulable"] = True
     cluster.ask("PUT", f"/api/v1/nodes/{seat}", node)
     try:
+        # Else it may be seated there once more: who empties a node waits for that too.
+        until(lambda: next(one for one in client.nodes() if one["name"] == seat)["state"] != "ready", "the server to hear of it")
         session = client.session("moves")
         [pod] = [one for one in cluster.ask("GET", PODS)["items"] if one["metadata"]["labels"]["gpufairy.io/session"] == session["id"]]
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"], "namespace": NAMESPACE}}
