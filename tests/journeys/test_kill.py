@@ -57,7 +57,7 @@ def test_twenty_kills_under_load_lose_nothing_and_double_nothing(tmp_path):
         client = server.client()
         env = {"WITNESS": str(witness)}
         client.submit({"name": "long", "gpus": "0", "cpus": 1, "memory": "1MiB", "command": ["sh", "-c", LONG], "env": env}, count=RUNNING)
-        until(lambda: len(list(witness.glob("long.*/pid"))) == RUNNING, "200 to run", 60)
+        until(lambda: sum(path.stat().st_size > 0 for path in witness.glob("long.*/pid")) == RUNNING, "200 to run", 60)
         before = {path.parent.name: int(path.read_text()) for path in witness.glob("long.*/pid")}
         births = {name: birth(pid) for name, pid in before.items()}
         client.submit({"name": "short", "gpus": "0", "cpus": 8, "memory": "1MiB", "command": ["sh", "-c", SHORT], "env": env}, count=QUEUED)
