@@ -16,7 +16,7 @@ SECTIONS = {
     "One server": "서버 한 대", "Watching hosts": "호스트 지켜보기", "GPUs cut by MIG": "MIG", "Kubernetes": "쿠버네티스", "Pools": "풀",
     "Moving house": "이사하기", "How far it goes": "어디까지 감당하는가", "Security": "보안", "What happens when…": "이런 일이 생기면…", "Commands": "명령", "Settings": "설정", "API and SDK": "API와 SDK", "API, every call": "API 목록",
     "Metrics": "메트릭", "Events": "이벤트", "Alerts": "경고", "Upkeep": "돌보기",
-    "For contributors": "고치려는 분께", "Placement": "배치", "How fast it is": "얼마나 빠른가", "Releasing": "릴리스",
+    "For contributors": "고치려는 분께", "Placement": "배치", "How fast it is": "얼마나 빠른가", "Testing": "시험하기", "Releasing": "릴리스",
 }  # fmt: skip
 SUFFIX = ".ko.md"
 

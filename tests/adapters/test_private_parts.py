@@ -25,6 +25,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+pytestmark = pytest.mark.slow  # it starts some Pythons
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "gpufairy"
 PAGE = next((ROOT / "docs" / "decisions").glob("0031-*.md"))

@@ -35,6 +35,7 @@ NOT_RUN = tuple((re.compile(words), why) for words, why in (
     (r"fairy open ", "needs Jupyter in the session; run by tests/journeys/test_real_apps.py"),
     (r"fairy selftest isolation", "needs a GPU that nobody is on; run by tests/journeys/test_selftest_isolation.py"),
     (r"python -m tests\.faults ", "breaks parts of a machine on purpose; run by tests/faults"),
+    (r"python -m tests\.mutants ", "is of the repository; run by tests/mutants"),
     (r"from gpufairy.core.scenario_fit", "a piece of a program, whose cluster is the reader's"),
 ))  # fmt: skip
 

@@ -22,6 +22,8 @@ from .stages import Stages
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements-dev.lock"
 FAST = ["-n", "2", "--dist", "loadfile", "-m", "not system and not slow and not quiet"]
+# Test processes, for two cores: most of the time a test waits for what it started. A Kubernetes is as busy as one of them.
+WITHOUT, WITH_KUBERNETES = "4", "3"
 INTERRUPTED = 130
 
 
@@ -64,7 +66,7 @@ def test_whole(*, kubernetes: bool) -> int:
         install_system_parts()
     which = "not quiet" if kubernetes else "not quiet and not kubernetes"
     with stages.stage("tests"):
-        runs = [run_tests("tests", ["-n", "3", "--dist", "loadfile", "-m", which])]
+        runs = [run_tests("tests", ["-n", WITH_KUBERNETES if kubernetes else WITHOUT, "--dist", "loadfile", "-m", which])]
     with stages.stage("what failed, once more and alone"):
         runs[0] = run_alone(runs[0])
     with stages.stage("tests that promise a time, alone on the machine"):

@@ -14,6 +14,8 @@ from suite.left_out import left_out_lines
 from suite.report import REPORT
 from suite.runs import Run, run_alone
 
+pytestmark = pytest.mark.slow  # it starts some Pythons
+
 ROOT = Path(__file__).parents[2]
 KNOWN = LACKS[1]
 
