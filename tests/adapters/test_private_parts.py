@@ -25,7 +25,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-pytestmark = pytest.mark.slow  # it starts some Pythons
+pytestmark = pytest.mark.slow  # it reads all of the source
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "gpufairy"
