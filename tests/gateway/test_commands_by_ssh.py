@@ -1,6 +1,7 @@
 """Commands and terminals by the ssh that people have."""
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 
@@ -143,7 +144,9 @@ def test_a_job_left_in_the_background_does_not_hold_the_terminal(scene):
 
 
 def test_a_korean_letter_is_erased_whole_in_a_cooked_line(scene):
-    with LocalTerminal(["sh", "-c", f"stty iutf8; exec {' '.join(scene.line('stty -a', options=('-tt',)))}"]) as screen:
+    # A command may be faster than the gateway, which sets its terminal once it has begun.
+    there = shlex.quote("until stty -a | grep -q ' iutf8'; do sleep 0.05; done; stty -a")
+    with LocalTerminal(["sh", "-c", f"stty iutf8; exec {' '.join(scene.line(there, options=('-tt',)))}"]) as screen:
         assert screen.ended() == 0
         assert " iutf8" in screen.shown
         assert "-iutf8" not in screen.shown

@@ -21,7 +21,10 @@ LACKS = (
 )
 
 # Tests that fail beside others and pass alone, by their ids, each with why it may and since when. Meant to be empty.
-UNSTEADY: dict[str, str] = {}
+UNSTEADY = {
+    "tests/adapters/test_engine_docker_network.py::test_two_servers_on_one_host_leave_each_others_sessions_alone[podman]":
+        "a Podman session did not reach the outside address while other Podmans made their iptables chains; not explained; 2026-11-18",
+}  # fmt: skip
 
 
 def lack_of(reason: str) -> Lack | None:
