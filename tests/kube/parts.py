@@ -22,7 +22,7 @@ from pathlib import Path
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpufairy-tests"
 MODULE = Path(__file__).parent / "programs"
-WAIT_S = 2400.0  # for another who builds: all of it takes 7 minutes of two cores that nobody else uses
+WAIT_S = 2400.0  # for another who builds: all of it takes about 10 minutes of two cores that nobody else uses
 OLDEST_GO = (1, 25)  # as the modules ask; the Go of Debian 12 is 1.19
 GO_FOLDERS = ("/usr/local/go/bin", "/usr/lib/go/bin")
 # The compiler sweeps its memory less often; no C, so no C compiler; the module is as it was written, whoever has a newer one.
