@@ -16,9 +16,12 @@ PROGRAMS = {
     "busybox": "busybox-static", "cc": "gcc", "chromium": "chromium", "prometheus": "prometheus", "promtool": "prometheus",
     "prometheus-node-exporter": "prometheus-node-exporter", "systemd-analyze": "systemd", "runc": "runc", "iptables": "iptables",
     "docker-registry": "docker-registry", "jq": "jq", "curl": "curl", "script": "bsdutils", "pg_dump": "postgresql-client",
-    "mkfs.ext4": "e2fsprogs",
+    "mkfs.ext4": "e2fsprogs", "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu", "qemu-aarch64-static": "qemu-user-static",
 }  # fmt: skip
-FILES = {"/usr/lib/postgresql": "postgresql", "/usr/lib/cni/bridge": "containernetworking-plugins", "/usr/include/stdio.h": "libc6-dev"}
+FILES = {
+    "/usr/lib/postgresql": "postgresql", "/usr/lib/cni/bridge": "containernetworking-plugins", "/usr/include/stdio.h": "libc6-dev",
+    "/usr/aarch64-linux-gnu/include/stdio.h": "libc6-dev-arm64-cross", "/usr/share/doc/python3-venv": "python3-venv",
+}  # fmt: skip
 PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # that are supported
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
