@@ -5,7 +5,6 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -108,11 +107,14 @@ def load(name: str) -> Any:
             f"`fairy {name}` is for the machine that runs the server, which is a Linux: this is {system}",
             "Start the server on a Linux machine, in a virtual one if need be. Here: `fairy login URL`, then run, ps, ssh and the rest.",
         )
-    gc.disable()  # modules make a great many objects that stay: looking for garbage among them costs a fifth of the start
-    try:
-        app: typer.Typer = getattr(importlib.import_module(module), attribute)
-    finally:
-        gc.enable()
-    command = get_command(app)
+    command = get_command(getattr(load_module(module), attribute))
     command.name = name
     return command
+
+
+def load_module(name: str) -> Any:
+    gc.disable()  # modules make a great many objects that stay: looking for garbage among them costs a fifth of the start
+    try:
+        return importlib.import_module(name)
+    finally:
+        gc.enable()

@@ -1,5 +1,4 @@
 """The block that `fairy up` prints: where it is, what it found, what to try."""
-import sys
 from urllib.parse import urlsplit
 
 from gpufairy import __version__
@@ -45,8 +44,3 @@ def gpu_words(node: Node) -> str:
         words = gpu.kind + (", cut by MIG" if gpu.mig is not None else "") + (" (simulated)" if gpu.simulated else "")
         kinds[words] = kinds.get(words, 0) + 1
     return "; ".join(f"{count} x {words}" for words, count in kinds.items()) or "none"
-
-
-def say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -1,7 +1,11 @@
-"""A line for whoever called a command of this machine. Imports nothing: such commands start fast."""
+"""What is said to whoever called a command of this machine. Imports nothing: such commands start fast."""
 import sys
 
 
-def say_line(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+def say(text: str) -> None:
+    sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def say_line(text: str) -> None:
+    say(f"{text}\n")
