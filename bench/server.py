@@ -15,10 +15,14 @@ READY_LIMIT_S = 60
 
 
 class LiveServer:
+    spawn = staticmethod(subprocess.Popen)  # tests, which start hundreds, have one that loads less: tests/warm.py
+
     def __init__(
-        self, folder: Path, settings: str = "", options: tuple[str, ...] = (), *, engine: str = "process", ssh: bool = False
+        self, folder: Path, settings: str = "", options: tuple[str, ...] = (), *, engine: str = "process", ssh: bool = False, cold: bool = False
     ) -> None:
-        """Without an SSH gateway unless asked for: it is a second process to start and end."""
+        """Without an SSH gateway unless asked for: it is a second process to start and end. `cold`: in a process that is new in all it shows."""
+        if cold:
+            self.spawn = subprocess.Popen
         self.folder, self.options = folder, ("--engine", engine, *(("--ssh-port", "0") if ssh else ()), *options)
         folder.mkdir(exist_ok=True)
         (folder / "fairy.toml").write_text(settings if ssh else f"ssh.enabled = false\n{settings}")
@@ -34,9 +38,8 @@ class LiveServer:
         command = [sys.executable, *self.program, "up", "--data", str(self.data), "--port", str(self.port), *self.options]
         began = time.monotonic()
         with (self.folder / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--config", str(self.folder / "fairy.toml")], env=self.env, stdout=subprocess.PIPE, stderr=log, text=True
-            )
+            command += ["--config", str(self.folder / "fairy.toml")]
+            self.process = self.spawn(command, env=self.env, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout is not None
         self.banner = ""
         while "Ctrl-C" not in self.banner:

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from bench.server import LiveServer
 
 from album import ALBUM, taken_since
+from warm import Template
 
 pytest_plugins = ["suite.properties", "suite.order", "suite.report"]
 
@@ -24,6 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 BEGAN = time.time()
 SERVERS = Path("/usr/lib/postgresql")  # where Debian and Ubuntu put them
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr != "quiet":
+        template = Template()
+        LiveServer.spawn = template.spawn
+        config.add_cleanup(template.close)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
