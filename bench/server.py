@@ -18,10 +18,11 @@ class LiveServer:
     spawn = staticmethod(subprocess.Popen)  # tests, which start hundreds, have one that loads less: tests/warm.py
 
     def __init__(
-        self, folder: Path, settings: str = "", options: tuple[str, ...] = (), *, engine: str = "process", ssh: bool = False, cold: bool = False
-    ) -> None:
-        """Without an SSH gateway unless asked for: it is a second process to start and end. `cold`: in a process that is new in all it shows."""
-        if cold:
+        self, folder: Path, settings: str = "", options: tuple[str, ...] = (),
+        *, engine: str = "process", ssh: bool = False, cold: bool = False,
+    ) -> None:  # fmt: skip
+        """Without an SSH gateway unless asked for: it is a second process to start and end."""
+        if cold:  # a new Python in all that it shows of itself
             self.spawn = subprocess.Popen
         self.folder, self.options = folder, ("--engine", engine, *(("--ssh-port", "0") if ssh else ()), *options)
         folder.mkdir(exist_ok=True)

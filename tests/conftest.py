@@ -1,4 +1,5 @@
 """A PostgreSQL of our own for the tests, and the address of an empty database on it or on SQLite."""
+import gc
 import os
 import pwd
 import shutil
@@ -26,6 +27,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 BEGAN = time.time()
 SERVERS = Path("/usr/lib/postgresql")  # where Debian and Ubuntu put them
+
+
+gc.disable()  # while tests are gathered: what is made then stays, and a sixth of a run went into looking for garbage among it
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -50,6 +50,7 @@ def imported_by(path: Path) -> set[str]:
     return {name.split(".")[0] for name in found} - sys.stdlib_module_names - {"gpufairy"}
 
 
+@pytest.mark.slow
 def test_every_package_that_is_imported_is_declared_and_none_is_there_by_chance():
     brought_by = packages_distributions()
     source, used = ROOT / "src" / "gpufairy", set()

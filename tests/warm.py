@@ -164,7 +164,8 @@ def become(order: dict[str, object], stdout: int, stderr: int) -> None:
     for given, number in ((stdout, 1), (stderr, 2)):
         os.dup2(given, number)
         os.close(given)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as long as the process lives
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(order["env"])
     os.chdir(order["folder"])

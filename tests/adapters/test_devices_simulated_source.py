@@ -62,6 +62,7 @@ async def test_the_first_sample_knows_no_utilisation():
     assert reading(sample).memory_used_bytes == sample.processes[0].memory_bytes > 0
 
 
+@pytest.mark.slow
 async def test_a_gpu_is_as_busy_as_its_processes_together():
     idle = await asyncio.create_subprocess_exec("sleep", "60")
     source = a_source("T4", {GPU: [os.getpid(), idle.pid]})

@@ -235,6 +235,7 @@ def test_nodes_that_went_or_were_not_chosen_are_not_there():
     assert made.nodes(NOW) == []
 
 
+@pytest.mark.slow
 def test_a_look_at_five_thousand_nodes_of_which_few_changed_takes_less_than_50_ms():
     made = a_list(*(told(f"gpu{number:04}", nvidia_com__gpu="8") for number in range(5000)))
     assert sum(len(node.gpus) for node in made.nodes(NOW)) == 40_000

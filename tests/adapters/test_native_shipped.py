@@ -45,6 +45,7 @@ def test_what_comes_ready_for_this_machine_is_taken_and_nothing_compiled(shipped
     assert not (tmp_path / "tools").exists()
 
 
+@pytest.mark.slow
 def test_with_other_source_beside_them_they_are_compiled_anew(shipped, sources, tmp_path):
     with open(sources / "porter.h", "a", encoding="ascii") as header:
         header.write("/* changed */\n")
@@ -92,6 +93,7 @@ def test_the_note_says_what_they_were_made_of(shipped, sources):
     assert len({hash_of(sources, machine) for machine in ("x86_64", "aarch64")}) == 2
 
 
+@pytest.mark.slow
 def test_a_compiler_with_a_new_warning_stops_nobody(sources, tmp_path):
     """Of ours it is an error, in the next test; in the field it is no reason not to start."""
     assert "-Werror" not in FLAGS

@@ -36,6 +36,7 @@ def test_with_yes_those_that_are_shown_are_accepted_by_their_keys(asking, fairy)
     assert accepted(asking) == {"/agents/gpu07/accept": {"fingerprint": "SHA256:seven"}, "/agents/gpu08/accept": {"fingerprint": "SHA256:eight"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "count"), [(b"y\n", 2), (b"n\n", 0), (b"\n", 0)])
 def test_on_a_terminal_it_is_asked(asking, spawn, answer, count):
     ours, theirs = os.openpty()

@@ -68,6 +68,7 @@ def test_a_near_miss_is_corrected(fairy):
     assert "Did you mean 'whoami'" in fairy("whoam").err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "limit_s"), [(["--help"], 0.25), (["ps"], 0.4)])
 def test_it_is_quick(server, environment, tmp_path, arguments, limit_s):
     server.answers["GET", "/sessions"] = {"items": [running()], "next": None}
@@ -135,6 +136,7 @@ def test_ctrl_c_while_waiting_for_an_answer_is_code_130(environment, spawn):
     assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sessions", [1, 5000])
 def test_a_reader_that_leaves_early_hears_no_complaint(server, spawn, sessions):
     server.answers["GET", "/sessions"] = {"items": [running()] * sessions, "next": None}

@@ -155,6 +155,7 @@ def test_a_silenced_alert_is_told_when_the_silence_ends_and_it_still_fires():
     assert tell([], [over], [OPS], [silence], now + timedelta(hours=1), repeat=None).posts == (), "who heard nothing of it need not hear that it is over"
 
 
+@pytest.mark.slow
 def test_a_storm_is_told_as_the_worst_and_a_number():
     alert, now = firing()
     storm = [replace(alert, id=str(number), thing=str(number), severity=Severity.CRITICAL if number % 100 == 0 else Severity.WARNING) for number in range(10_000)]

@@ -99,6 +99,7 @@ def test_no_text_is_too_strange(text: str):
         whole_container(one, A)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["0::/" + "a" * 10_000_000, "0::" + "/a" * 5_000_000, "\n" * 10_000_000, "0::/" + "docker-" * 1_000_000, ("0::/docker/" + A + "\n") * 100_000, "0::" + f"/docker/{A}" * 100_000])
 def test_a_huge_text_takes_no_longer_than_a_large_one(text: str):
     took_s = []

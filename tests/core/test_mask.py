@@ -66,6 +66,7 @@ def test_no_known_secret_survives_whatever_stands_around_it(secret, before, afte
         assert secret not in Mask((secret,)).text(before + secret + after)
 
 
+@pytest.mark.slow
 def test_a_long_log_is_masked_in_little_time():
     line = "2026-11-16 gpufairy.door INFO ann asked for http://x/y with token=abc and " + "a" * 200 + "=" * 50 + "\n"
     assert len(PLAIN.text(line * 5000)) > 1000

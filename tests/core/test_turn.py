@@ -3,6 +3,7 @@ from collections import defaultdict
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ def test_a_shape_refused_to_one_owner_costs_another_no_look():
     assert len(made.refusals) == 19
 
 
+@pytest.mark.slow
 def test_a_pass_refuses_no_more_shapes_than_its_depth_nor_fewer_than_ten_of_an_owner():
     waiting = [a_session(owner=f"user{n % 50}", memory_bytes=GIB + n) for n in range(5000)]
     for depth, refused in ((1000, 1000), (100, 500)):

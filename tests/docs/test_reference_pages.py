@@ -1,4 +1,5 @@
 """The reference is what the code says."""
+import pytest
 from docs.generate.__main__ import made
 from docs.generate.korean import KOREAN
 
@@ -6,6 +7,7 @@ from gpufairy.cli.table import COMMANDS
 from gpufairy.core.alert_rules import ALL_RULES
 
 
+@pytest.mark.slow
 def test_the_pages_of_reference_are_what_the_code_makes():
     stale = [path.name for path, text in made().items() if not path.exists() or path.read_text() != text]
     assert stale == [], "run `PYTHONPATH=src python -m docs.generate`"

@@ -8,6 +8,8 @@ from recordings import recordings
 
 from gpufairy.core.insight import Code
 
+pytestmark = pytest.mark.slow
+
 EACH = 40  # sessions of every story
 LEAST_PRECISION, LEAST_OF_A_RULE = 0.95, 0.85
 LEAST_RECALL = 0.6  # of any rule: silence is better than a wrong word, but a rule that never speaks is none

@@ -11,6 +11,8 @@ from tests.mutants.__main__ import check_equivalent, choose, find_all, read_word
 from tests.mutants.operators import find_mutants, mutate
 from tests.mutants.rounds import Project
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SOURCE = '''"""A tiny module."""
 LEAST = 3

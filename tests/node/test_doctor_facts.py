@@ -88,6 +88,7 @@ def test_gpus_are_told_with_their_modes_instances_and_pids(fake: FakeNvml, tmp_p
     assert strange_pids([pid for gpu in found.gpus for pid in gpu.pids]) == 1
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_costs_the_limit_and_is_told(fake: FakeNvml, tmp_path: Path):
     fake.write(FakeMachine((FakeGpu(),), hang=("nvmlDeviceGetUUID",)))
     began = time.monotonic()

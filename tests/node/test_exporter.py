@@ -145,6 +145,7 @@ def test_who_sends_a_byte_now_and_then_is_dropped(served, monkeypatch):
     assert time.monotonic() - began_s < 10
 
 
+@pytest.mark.slow
 def test_who_asks_and_never_reads_costs_no_memory_and_is_dropped(served, page, monkeypatch):
     monkeypatch.setattr(exporter, "ANSWER_S", 0.3)
     page.put(b"x" * 4_000_000)
@@ -162,6 +163,7 @@ def ended(connection: socket.socket) -> bool:
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in (7, 8)
 
 
+@pytest.mark.slow
 def test_strangers_who_hold_connections_do_not_shut_prometheus_out(served):
     with contextlib.ExitStack() as stack:
         for _ in range(3 * MOST_CONNECTIONS):

@@ -73,6 +73,7 @@ def test_the_secret_is_in_nothing_that_is_shown(tmp_path: Path):
     assert str(secret) not in shown
 
 
+@pytest.mark.slow
 def test_two_that_start_at_once_have_one_key(tmp_path: Path):
     with ThreadPoolExecutor(8) as many:
         made = list(many.map(lambda _: subprocess.run([sys.executable, "-c", MADE, str(tmp_path)], capture_output=True, text=True, check=True).stdout, range(8)))

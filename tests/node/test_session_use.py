@@ -97,6 +97,7 @@ def a_dead_pid() -> int:
     return gone.pid
 
 
+@pytest.mark.slow
 def test_a_process_of_long_ago_brings_nothing_of_its_past_into_a_session():
     with running(BUSY) as [busy], running(IDLE) as [idle]:
         until(lambda: cpu_s(busy.pid) > 0.5, "it to have a past")

@@ -21,7 +21,7 @@ from .stages import Stages
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements-dev.lock"
-FAST = ["-n", "2", "--dist", "loadfile", "-m", "not system and not slow and not quiet"]
+FAST = ["-n", "3", "--dist", "loadfile", "-m", "not system and not slow and not quiet"]
 # Test processes, for two cores: most of the time a test waits for what it started. A Kubernetes is as busy as one of them.
 WITHOUT, WITH_KUBERNETES = "4", "3"
 INTERRUPTED = 130
@@ -52,7 +52,7 @@ def refuse(why: str) -> int:
 
 def test_fast() -> int:
     stages = Stages("fast")
-    style = start_style(stages)
+    style = start_style(stages, types=False)
     with stages.stage("tests"):
         run = run_tests("fast", FAST)
     return close(stages, [run], style_ok=style.is_fine())
@@ -61,7 +61,7 @@ def test_fast() -> int:
 def test_whole(*, kubernetes: bool) -> int:
     stages = Stages("all" if kubernetes else "default")
     build = start_kubernetes_build(stages) if kubernetes else None
-    style = start_style(stages)
+    style = start_style(stages, types=True)
     with stages.stage("system parts"):
         install_system_parts()
     which = "not quiet" if kubernetes else "not quiet and not kubernetes"

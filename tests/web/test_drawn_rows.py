@@ -36,6 +36,7 @@ async def browser_of(scene, name):
     return Browser(scene, cookie), cookie
 
 
+@pytest.mark.slow
 async def test_two_who_look_at_the_queue_are_each_shown_their_own_names_alone_however_often_they_look(scene):
     (anns, _), (bobs, _) = await browser_of(scene, "ann"), await browser_of(scene, "bob")
     for _ in range(3):

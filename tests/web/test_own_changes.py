@@ -57,6 +57,7 @@ async def test_a_token_made_and_revoked_is_written_down(scene):
     ]
 
 
+@pytest.mark.slow
 async def test_signing_out_everywhere_is_one_line_and_ends_browsers_alone(scene):
     here, there = await as_user(scene, "ann"), await as_user(scene, "ann")
     _, token = await scene.house.registry.create_token("ann", "cli", "full", None)
