@@ -186,12 +186,20 @@ def make_docker(folder: Path, *more: str) -> RealDaemon:
 def make_podman(folder: Path) -> RealDaemon:
     needs("podman", "conmon", "nft", package="podman nftables")
     (folder / "net").mkdir()
-    (folder / "containers.conf").write_text('[engine]\nruntime = "runc"\n')
-    # crun refuses a machine that has both versions of cgroups in use; runc does not. Elsewhere the machine's own settings are right.
+    # crun refuses a machine that has both versions of cgroups in use; runc does not. Elsewhere the machine's own is right.
     both = Path("/sys/fs/cgroup/unified").exists() and shutil.which("runc") is not None
+    engine = '[engine]\nruntime = "runc"\n' if both else ""
+    (folder / "containers.conf").write_text(f'[network]\ndefault_subnet_pools = [{{"base" = "{addresses_of_podman()}", "size" = 24}}]\n{engine}')
     command = ["podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp", "--network-config-dir", f"{folder}/net"]
     command += ["--cgroup-manager", "cgroupfs", "--events-backend", "file", "system", "service", "--time=0", f"unix://{folder}/socket"]
-    return RealDaemon("podman", folder, command, {"CONTAINERS_CONF": f"{folder}/containers.conf"} if both else {})
+    return RealDaemon("podman", folder, command, {"CONTAINERS_CONF": f"{folder}/containers.conf"})
+
+
+def addresses_of_podman() -> str:
+    """Other ones in each process of the tests. A Podman makes the bridge of a network with its first container, so another one that looks for
+    free addresses before that takes the same, and of two bridges with the same addresses one hears no answers."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return f"10.{200 + os.getppid() % 5 * 10 + worker}.0.0/16"
 
 
 @contextlib.contextmanager

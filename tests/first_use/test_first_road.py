@@ -3,23 +3,19 @@
 Takes the package index. What it fetched is kept for the next time; everything else is made anew.
 """
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from bench.ports import free_port
 
-from first_use.clones import NOBODY, TOOLS, Clone, everybodys_python, open_folder, own_python, pythons, tools_only, whole_clone
+from first_use.clones import NOBODY, SUPPORTED, TOOLS, Clone, everybodys_python, open_folder, own_python, pythons, tools_only, whole_clone
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 OF_SESSIONS = ("mkdir", "cat", "mv", "sleep")  # what a session as a process begins and ends with
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "python" in metafunc.fixturenames:
-        found = pythons()
-        metafunc.parametrize("python", found.values(), ids=found)
 
 
 def serve(clone: Clone, *options: object) -> str:
@@ -36,9 +32,7 @@ def road(clone: Clone, *options: object, words: str = "hello") -> list[str]:
         clone.works("down", "--sessions")
 
 
-def test_a_server_in_the_foreground_a_job_and_down(python, tmp_path):
-    clone = whole_clone(tmp_path / "clone", tmp_path / "home")
-    clone.env["FAIRY_PYTHON"] = python
+def foreground_road(clone: Clone) -> None:
     server = clone.start("up", "--engine", "process", "--simulate", "2xA100-40GB", "--port", free_port(), "--ssh-port", 0)
     try:
         said = iter(server.stdout.readline, "")
@@ -49,6 +43,17 @@ def test_a_server_in_the_foreground_a_job_and_down(python, tmp_path):
     finally:
         server.kill()
         server.communicate()
+
+
+@pytest.mark.pythons
+@pytest.mark.parametrize("version", [version for version in SUPPORTED if version != HERE])
+def test_another_python_serves_from_a_bare_clone_too(version, tmp_path):
+    python = pythons().get(version)
+    if python is None:
+        pytest.skip(f"no Python {version} on this machine")
+    clone = whole_clone(tmp_path / "clone", tmp_path / "home")
+    clone.env["FAIRY_PYTHON"] = python
+    foreground_road(clone)
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +72,10 @@ def clone(made, tmp_path) -> Clone:
     home = tmp_path / "home"
     home.mkdir()
     return replace(made, env={**made.env, "HOME": str(home)})
+
+
+def test_a_server_in_the_foreground_a_job_and_down(clone):
+    foreground_road(clone)
 
 
 def test_a_path_with_blanks_and_korean_letters_is_fine(clone):

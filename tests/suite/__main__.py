@@ -64,7 +64,7 @@ def test_whole(*, kubernetes: bool) -> int:
     style = start_style(stages, types=True)
     with stages.stage("system parts"):
         install_system_parts()
-    which = "not quiet" if kubernetes else "not quiet and not kubernetes"
+    which = "not quiet" if kubernetes else "not quiet and not kubernetes and not pythons"
     with stages.stage("tests"):
         runs = [run_tests("tests", ["-n", WITH_KUBERNETES if kubernetes else WITHOUT, "--dist", "loadfile", "-m", which])]
     with stages.stage("what failed, once more and alone"):

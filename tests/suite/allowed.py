@@ -13,6 +13,7 @@ class Lack:
 
 LACKS = (
     Lack("no NVIDIA GPU on this machine", 25, "run ./test on a machine with an NVIDIA GPU that nobody uses, Podman or Docker, and root"),
+    Lack("no Python 3.", 3, "install that Python, by pyenv or from your distribution"),
     Lack("docker takes CDI devices from version 25 on", 1, "install Docker 25 or newer instead of Debian 12's"),
     Lack("this kernel mounts no disk with project quotas", 4, "take a kernel with CONFIG_QUOTA and ext4's prjquota"),
     Lack("this kernel counts no bytes of processes", 1, "take a kernel with CONFIG_TASK_IO_ACCOUNTING"),
@@ -21,10 +22,7 @@ LACKS = (
 )
 
 # Tests that fail beside others and pass alone, by their ids, each with why it may and since when. Meant to be empty.
-UNSTEADY = {
-    "tests/adapters/test_engine_docker_network.py::test_two_servers_on_one_host_leave_each_others_sessions_alone[podman]":
-        "a Podman session did not reach the outside address while other Podmans made their iptables chains; not explained; 2026-11-18",
-}  # fmt: skip
+UNSTEADY: dict[str, str] = {}
 
 
 def lack_of(reason: str) -> Lack | None:
