@@ -246,6 +246,18 @@ async def test_what_an_app_started_is_ended_by_the_next_server_if_its_session_en
         await until(lambda: not is_running(app))
 
 
+async def test_what_an_app_started_is_ended_too_if_others_of_its_session_are_still_there_when_the_next_server_starts(tmp_path: Path):
+    session = a_session("sleep", "1000")
+    async with started(ProcessEngine(tmp_path, a_node(), lambda _: Credentials("http://server", "t"))) as engine:
+        await engine.launch(session)
+        found = await until_running(engine, session)
+        app = await an_app(engine, session)
+    os.kill(found.pid, signal.SIGKILL)  # and not its group: the command that it started runs on
+    await until(lambda: not is_running(found.pid))
+    async with an_engine(tmp_path):
+        await until(lambda: not is_running(app))
+
+
 async def test_the_reason_of_a_stop_is_known_after_a_restart(tmp_path: Path):
     session = a_session("sleep", "1000")
     async with an_engine(tmp_path) as engine:

@@ -13,7 +13,7 @@ from .stages import Stages
 PROGRAMS = {
     "dockerd": "docker.io", "containerd": "containerd", "podman": "podman", "conmon": "conmon", "nft": "nftables", "ip": "iproute2",
     "ssh": "openssh-client", "sshd": "openssh-server", "sftp": "openssh-sftp-server", "rsync": "rsync", "tmux": "tmux", "less": "less",
-    "busybox": "busybox-static", "cc": "gcc", "chromium": "chromium", "prometheus": "prometheus", "promtool": "prometheus",
+    "busybox": "busybox-static", "cc": "gcc", "chromium-headless-shell": "chromium-headless-shell", "prometheus": "prometheus", "promtool": "prometheus",
     "prometheus-node-exporter": "prometheus-node-exporter", "systemd-analyze": "systemd", "runc": "runc", "iptables": "iptables",
     "docker-registry": "docker-registry", "jq": "jq", "curl": "curl", "script": "bsdutils", "pg_dump": "postgresql-client",
     "mkfs.ext4": "e2fsprogs", "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu", "qemu-aarch64-static": "qemu-user-static",

@@ -129,6 +129,7 @@ class Runs:
             live.seen = seen
         else:
             self.strays.add(claim.pid)
+            self.strays.add_token_file(self._token_file(name))  # nobody looks for orphans of one that counts as running
         return seen
 
     def _verdict(self, name: str, known_id: WorkloadId, claim: Claim | NoClaim) -> Workload:
