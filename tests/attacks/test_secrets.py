@@ -67,7 +67,7 @@ def live() -> Iterator[LiveServer]:
             (folder / name).write_text(text)
             (folder / name).chmod(0o600)
         more = MORE.format(folder=folder, closed=closed_port(), smtp=smtp.port, ca=ca)
-        server = LiveServer(folder, SETTINGS.format(ports="18800-18819") + more, ssh=True)
+        server = LiveServer(folder, SETTINGS.format(ports="18800-18819") + more, ssh=True, cold=True)  # its variables are looked at
         server.env["HOOK_SECRET"] = GIVEN["webhook secret"]
         with server:
             yield server

