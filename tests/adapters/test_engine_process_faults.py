@@ -233,27 +233,16 @@ async def test_what_an_app_started_ends_with_its_session_even_if_the_server_leav
     await until(lambda: not is_running(app))
 
 
-async def test_what_an_app_started_is_ended_by_the_next_server_if_its_session_ended_without_one(tmp_path: Path):
+@pytest.mark.parametrize("kill", [os.killpg, os.kill], ids=["all of it is gone", "its command is still there"])
+async def test_what_an_app_started_is_ended_by_the_next_server_if_its_session_ended_without_one(tmp_path: Path, kill):
     session = a_session("sleep", "1000")
     async with started(ProcessEngine(tmp_path, a_node(), lambda _: Credentials("http://server", "t"))) as engine:
         await engine.launch(session)
         found = await until_running(engine, session)
         app = await an_app(engine, session)
-    os.killpg(found.pid, signal.SIGKILL)
+    kill(found.pid, signal.SIGKILL)
     await until(lambda: not is_running(found.pid))
     assert is_running(app)
-    async with an_engine(tmp_path):
-        await until(lambda: not is_running(app))
-
-
-async def test_what_an_app_started_is_ended_too_if_others_of_its_session_are_still_there_when_the_next_server_starts(tmp_path: Path):
-    session = a_session("sleep", "1000")
-    async with started(ProcessEngine(tmp_path, a_node(), lambda _: Credentials("http://server", "t"))) as engine:
-        await engine.launch(session)
-        found = await until_running(engine, session)
-        app = await an_app(engine, session)
-    os.kill(found.pid, signal.SIGKILL)  # and not its group: the command that it started runs on
-    await until(lambda: not is_running(found.pid))
     async with an_engine(tmp_path):
         await until(lambda: not is_running(app))
 
